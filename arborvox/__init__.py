@@ -1,0 +1,29 @@
+"""Arborvox: speech recognition for languages with little data.
+
+The names below are imported when they are first used, so that `import arborvox` costs nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from arborvox.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from arborvox.model.outputs import HierarchicalSoftmax, Softmax
+    from arborvox.tree import CodeTree, HuffmanTree
+
+_HOMES = {
+    "HierarchicalSoftmax": "arborvox.model.outputs",
+    "Softmax": "arborvox.model.outputs",
+    "CodeTree": "arborvox.tree",
+    "HuffmanTree": "arborvox.tree",
+}
+
+__all__ = ["CodeTree", "HierarchicalSoftmax", "HuffmanTree", "Softmax", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'arborvox' has no attribute {name!r}")

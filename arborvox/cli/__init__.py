@@ -1,0 +1,99 @@
+"""The command line: one Typer app; each command parses, then makes one call.
+
+Nothing heavy is imported here: `--help` must answer at once.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from arborvox.cli import config, doctor, prepare
+from arborvox.errors import ArborvoxError
+from arborvox.version import VERSION
+
+app = typer.Typer(
+    name="arborvox",
+    help="Speech recognition for languages with little data.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# These may stand anywhere on the line, not only before the command.
+GLOBAL_FLAGS = frozenset({"--quiet", "--verbose", "--traceback"})
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"arborvox {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only warnings and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Every detail.")] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where in the code an error arose.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Speech recognition for languages with little data.
+
+    A corpus folder becomes manifests (prepare), the manifests become output units and a code
+    tree over them (tokens, tree).
+    """
+    if quiet and verbose:
+        raise ArborvoxError("--quiet and --verbose exclude each other.")
+    from arborvox.console import set_verbosity
+
+    set_verbosity(quiet=quiet, verbose=verbose)
+
+
+for module in (prepare, config, doctor):
+    module.register(app)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; mistakes become one sentence on standard error and exit code 2."""
+    words = _flags_first(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(words)
+    except ArborvoxError as error:
+        _fail(str(error), code=2, show="--traceback" in words)
+    except BrokenPipeError:
+        # The reader of our output has left; leave quietly, as other tools do.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        _fail(f"{named}{error.strerror or error}.", code=2, show="--traceback" in words)
+    except KeyboardInterrupt:
+        _fail("stopped.", code=130, show=False)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        message = f"this is a fault of arborvox itself ({told}); --traceback shows where."
+        _fail(message, code=1, show="--traceback" in words)
+
+
+def _flags_first(words: list[str]) -> list[str]:
+    """Move the flags that belong to the whole app to the front, wherever they were written."""
+    end = words.index("--") if "--" in words else len(words)
+    flags = [word for word in words[:end] if word in GLOBAL_FLAGS]
+    return flags + [word for word in words[:end] if word not in GLOBAL_FLAGS] + words[end:]
+
+
+def _fail(message: str, *, code: int, show: bool) -> None:
+    """Print an error, with its traceback if that was asked for, and leave."""
+    if show:
+        import traceback
+
+        traceback.print_exc()
+    typer.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    typer.echo(message, err=True)
+    sys.exit(code)

@@ -1,0 +1,81 @@
+"""Corpora: a folder in, manifests out. One file a kind of corpus."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from arborvox.config import CorpusConfig
+from arborvox.corpora.common_voice import prepare_common_voice
+from arborvox.corpora.folder import prepare_folder
+from arborvox.corpora.manifests import (
+    BY_DESIGN,
+    SKIPPED_NAME,
+    STATS_NAME,
+    TABLE_NAME,
+    CorpusStats,
+    show_corpus,
+    table_markdown,
+)
+from arborvox.corpora.ucla import prepare_ucla
+from arborvox.errors import ArborvoxError
+from arborvox.files import atomic_path, staged_folder
+
+Preparer = Callable[[CorpusConfig, Path, int], CorpusStats]
+
+
+def _prepare_synthetic(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
+    """Have the corpus spoken first, then prepare it as the Common Voice folder that it is."""
+    from arborvox.corpora.synthetic import SyntheticOptions, synthesise
+
+    if config.source is None:
+        raise ArborvoxError("corpus.source: name the folder that the synthetic corpus goes to.")
+    if not config.languages:
+        raise ArborvoxError("--languages: name the languages to synthesise, such as ca,es,it.")
+    wanted = config.synthetic
+    options = SyntheticOptions(
+        languages=config.languages,
+        sentences_per_language=wanted.sentences,
+        speakers=wanted.speakers,
+        text=Path(wanted.text) if wanted.text else None,
+        seed=config.seed,
+    )
+    synthesise(Path(config.source), options, jobs)
+    stats = prepare_common_voice(config, stage, jobs)
+    stats.kind = "synthetic"
+    return stats
+
+
+PREPARERS: dict[str, Preparer] = {
+    "common-voice": prepare_common_voice,
+    "ucla": prepare_ucla,
+    "folder": prepare_folder,
+    "synthetic": _prepare_synthetic,
+}
+
+
+def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False) -> CorpusStats:
+    """Prepare a corpus into a folder: manifests, statistics and the list of what was left out.
+
+    All files appear together at the end, or none. With `strict`, faulty input publishes only the
+    list of faults and raises.
+    """
+    with staged_folder(out, seal=STATS_NAME) as stage:
+        stats = PREPARERS[config.kind](config, stage, jobs)
+        faults = sum(n for reason, n in stats.skipped.items() if reason not in BY_DESIGN)
+        if strict and faults:
+            with atomic_path(out / SKIPPED_NAME) as part:
+                shutil.copyfile(stage / SKIPPED_NAME, part)
+            raise ArborvoxError(
+                f"{faults:,} faulty inputs, listed in {out / SKIPPED_NAME}; --strict stops here, "
+                "without it the rest would be prepared."
+            )
+        if not any(stats.utterances(split) for split in ("train", "dev", "test")):
+            with atomic_path(out / SKIPPED_NAME) as part:
+                shutil.copyfile(stage / SKIPPED_NAME, part)
+            raise ArborvoxError(
+                f"{config.source} holds no usable utterance; {out / SKIPPED_NAME} says why."
+            )
+        (stage / TABLE_NAME).write_text(table_markdown(stats), encoding="utf-8")
+        (stage / STATS_NAME).write_text(stats.to_json(), encoding="utf-8")
+    show_corpus(stats, out)
+    return stats

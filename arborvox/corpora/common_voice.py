@@ -1,0 +1,213 @@
+"""Mozilla Common Voice: `<lang>/validated.tsv` and `<lang>/clips/`, millions of rows a language.
+
+Each language is read twice as a stream, so that memory holds a few numbers a row and no text:
+first to judge every row (`scan_language`), then, when the splits are drawn and the languages are
+weighed against each other, to write the rows that stay (`write_language`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import starmap
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from arborvox.config import CorpusConfig
+from arborvox.console import progress, warn
+from arborvox.corpora.common_voice_audio import check_clips
+from arborvox.corpora.common_voice_rows import (
+    NOT_SAMPLED,
+    LanguageScan,
+    scan_language,
+    write_language,
+)
+from arborvox.corpora.manifests import SKIPPED_NAME, CorpusStats, SplitStats, split_file
+from arborvox.corpora.sampling import (
+    DEV,
+    SENTENCE_ELSEWHERE,
+    SPLIT_NAMES,
+    TEST,
+    TRAIN,
+    dense_ids,
+    downsampling_ratios,
+    language_rng,
+    sample_hours,
+    split_by_speaker,
+    split_randomly,
+)
+from arborvox.errors import ArborvoxError
+
+Result = TypeVar("Result")
+
+# Below this many bytes of tables, starting worker processes costs more than it saves.
+SMALL_TABLES = 8_000_000
+
+
+@dataclass(frozen=True)
+class LanguageFolder:
+    """One language of a release."""
+
+    language: str
+    folder: Path
+
+
+def prepare_common_voice(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
+    """Turn a release into manifests by the paper's rule; write them into the staging folder."""
+    if config.source is None:
+        raise ArborvoxError("corpus.source: name the Common Voice release or language folder.")
+    folders = find_languages(Path(config.source), config.languages)
+    work = stage / "scan"
+    work.mkdir()
+    bytes_to_read = sum((item.folder / "validated.tsv").stat().st_size for item in folders)
+    processes = 1 if bytes_to_read < SMALL_TABLES else min(jobs, len(folders))
+
+    tasks = [(item.language, item.folder, work, config) for item in folders]
+    scans = _run("reading", scan_language, tasks, processes)
+    check_clips(scans, config, jobs)
+    for scan in scans:
+        _draw_splits(scan, config)
+    ratios = _downsample(scans, config)
+    parts = _run("writing", write_language, [(scan, work) for scan in scans], processes)
+
+    stats = CorpusStats("common-voice", config.model_dump(mode="json"))
+    for scan, part in zip(scans, parts, strict=True):
+        stats.languages[scan.language] = _language_stats(scan)
+        stats.skipped = dict(Counter(stats.skipped) + Counter(part))
+    stats.notes["downsampling"] = ratios
+    stats.notes["durations"] = {scan.language: scan.durations_from for scan in scans}
+    for split in SPLIT_NAMES:
+        _join([work / f"{s.language}.{split}" for s in scans], stage / split_file(split), b"")
+    _join([work / f"{s.language}.skipped" for s in scans], stage / SKIPPED_NAME, b"file\treason\n")
+    for file in work.iterdir():
+        file.unlink()
+    work.rmdir()
+    return stats
+
+
+def find_languages(source: Path, wanted: tuple[str, ...] | None) -> list[LanguageFolder]:
+    """Find the language folders of a release root, of its parent, or the one that is given."""
+    if not source.is_dir():
+        raise ArborvoxError(f"There is no folder {source}.")
+    source = source.resolve()
+    if (source / "validated.tsv").is_file():
+        found = {source.name: source}
+    else:
+        tables = [*source.glob("*/validated.tsv"), *source.glob("*/*/validated.tsv")]
+        found = {}
+        for table in sorted(tables):
+            if table.parent.name in found:
+                raise ArborvoxError(
+                    f"{source} holds {table.parent.name} twice ({found[table.parent.name]} and "
+                    f"{table.parent}): name one release."
+                )
+            found[table.parent.name] = table.parent
+    if not found:
+        raise ArborvoxError(
+            f"{source} is no Common Voice release: no language folder in it has a validated.tsv."
+        )
+    missing = sorted(set(wanted or ()) - set(found))
+    if missing:
+        raise ArborvoxError(
+            f"{source} has no {', '.join(missing)}; it has {', '.join(sorted(found))}."
+        )
+    return [LanguageFolder(code, found[code]) for code in sorted(set(wanted or found))]
+
+
+def _draw_splits(scan: LanguageScan, config: CorpusConfig) -> None:
+    """Give every usable row of a language its split."""
+    if config.split == "official":
+        if scan.official is None:
+            raise ArborvoxError(
+                f"{scan.folder} has no train.tsv, dev.tsv and test.tsv: use another --split."
+            )
+        usable = scan.fates == TRAIN
+        scan.fates[usable] = scan.official[usable]
+        return
+    usable_rows = np.flatnonzero(scan.fates == TRAIN)
+    rng = language_rng(config.seed, scan.language)
+    if config.split == "paper":
+        scan.fates[usable_rows] = split_randomly(len(usable_rows), rng)
+        return
+    speakers = dense_ids(scan.speakers[usable_rows])
+    codes = split_by_speaker(speakers, dense_ids(scan.sentences[usable_rows]), rng)
+    scan.fates[usable_rows] = codes
+    if len(usable_rows) and not (codes == TEST).any():
+        warn(
+            f"{scan.language}: too few speakers ({speakers.max() + 1}) or clips "
+            f"({len(usable_rows)}) for a test set of other speakers; all of it is for training. "
+            "--split paper draws utterances instead."
+        )
+    lost = float(np.mean(codes == SENTENCE_ELSEWHERE)) if len(codes) else 0.0
+    if lost > 0.2:
+        warn(
+            f"{scan.language}: {lost:.0%} of the clips are left out because other speakers read "
+            "the same sentences in test or dev; --split paper keeps them."
+        )
+
+
+def _downsample(scans: list[LanguageScan], config: CorpusConfig) -> dict[str, Any]:
+    """Thin out the training rows by the paper's rule; return what was done."""
+    pools_s = [float(scan.durations_s[scan.fates == TRAIN].sum()) for scan in scans]
+    total_s = sum(pools_s)
+    ratio = config.ratio
+    if config.hours is not None and total_s:
+        if config.hours * 3600 > total_s:
+            warn(
+                f"{config.hours:g} h were asked for, but there are {total_s / 3600:.2f} h for "
+                "training: all of them are taken."
+            )
+        ratio = min(config.hours * 3600 / total_s, 1.0)
+    if ratio is None or ratio >= 1.0:
+        return {"ratio": 1.0, "languages": {scan.language: 1.0 for scan in scans}}
+    ratios = downsampling_ratios(pools_s, ratio, config.alpha)
+    for scan, pool_s, keep in zip(scans, pools_s, ratios, strict=True):
+        rows = np.flatnonzero(scan.fates == TRAIN)
+        # A stream of its own: the splits above stay the same whatever the ratio.
+        rng = language_rng(config.seed + 1, f"{scan.language}/training")
+        chosen = sample_hours(scan.durations_s[rows].astype(np.float64), pool_s * keep, rng)
+        scan.fates[rows[~chosen]] = NOT_SAMPLED
+    kept = {scan.language: float(keep) for scan, keep in zip(scans, ratios, strict=True)}
+    return {"ratio": ratio, "alpha": config.alpha, "languages": kept}
+
+
+def _language_stats(scan: LanguageScan) -> dict[str, SplitStats]:
+    """Count a language's utterances, hours and speakers in each split."""
+    stats = {}
+    for code, split in ((TRAIN, "train"), (DEV, "dev"), (TEST, "test")):
+        rows = scan.fates == code
+        hours = float(scan.durations_s[rows].sum(dtype=np.float64)) / 3600
+        speakers = len(np.unique(scan.speakers[rows]))
+        stats[split] = SplitStats(int(rows.sum()), round(hours, 6), speakers)
+    return stats
+
+
+def _run(
+    verb: str, work: Callable[..., Result], tasks: list[tuple[Any, ...]], processes: int
+) -> list[Result]:
+    """Run a task for each language, in processes where that pays, with a progress bar."""
+    results = []
+    with progress(f"{verb} {len(tasks)} languages", len(tasks)) as advance:
+        if processes == 1:
+            for result in starmap(work, tasks):
+                results.append(result)
+                advance()
+            return results
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            for future in [pool.submit(work, *task) for task in tasks]:
+                results.append(future.result())
+                advance()
+    return results
+
+
+def _join(parts: list[Path], path: Path, header: bytes) -> None:
+    """Write the languages' parts one after the other (gzip files may be joined as they are)."""
+    with path.open("wb") as whole:
+        whole.write(header)
+        for part in parts:
+            with part.open("rb") as file:
+                while block := file.read(1 << 20):
+                    whole.write(block)

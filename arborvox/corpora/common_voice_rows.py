@@ -1,0 +1,346 @@
+"""One language of a Common Voice release, row by row: judged when read, written if it stays."""
+
+import os
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from arborvox.config import CorpusConfig
+from arborvox.corpora.manifests import (
+    NOT_OFFICIAL_REASON,
+    NOT_SAMPLED_REASON,
+    NOT_VALIDATED_REASON,
+    SENTENCE_REASON,
+    Skipped,
+    Utterance,
+    clean_cell,
+    cut_line,
+    reason_kind,
+)
+from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, SPLIT_NAMES, TRAIN, dense_ids
+from arborvox.errors import ArborvoxError
+from arborvox.files import open_gzip_reproducible
+from arborvox.text import Normalizer
+
+# Fates below zero, beside SENTENCE_ELSEWHERE: why a row is in no split.
+NOT_SAMPLED, NOT_OFFICIAL, REFUSED = -2, -3, -4
+LEFT_OUT = {
+    SENTENCE_ELSEWHERE: SENTENCE_REASON,
+    NOT_SAMPLED: NOT_SAMPLED_REASON,
+    NOT_OFFICIAL: NOT_OFFICIAL_REASON,
+}
+
+
+@dataclass
+class LanguageScan:
+    """What the first reading leaves of a language: a few numbers a row, and its rows on disk."""
+
+    language: str
+    folder: Path
+    rows_file: Path
+    fates: npt.NDArray[np.int8]  # a split code, or why not
+    speakers: npt.NDArray[np.int64]  # dense ids
+    sentences: npt.NDArray[np.int64]
+    durations_s: npt.NDArray[np.float32]  # NaN where not yet known
+    rates: npt.NDArray[np.int32]
+    channels: npt.NDArray[np.int8]
+    official: npt.NDArray[np.int8] | None
+    durations_from: str
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def refuse(self, row: int, file: str, reason: str) -> None:
+        """Take a row out and remember why."""
+        self.fates[row] = REFUSED
+        self.skipped.append(Skipped(file, reason))
+
+    def clip(self, name: str) -> str:
+        """Return a clip's name as the list of left-out files gives it."""
+        return f"{self.language}/clips/{name}"
+
+    def names(self, wanted: npt.NDArray[np.bool_]) -> list[str]:
+        """Return the file names of the wanted rows."""
+        with self.rows_file.open("rb") as rows:
+            return [
+                line.partition(b"\t")[0].decode()
+                for line, take in zip(rows, wanted, strict=True)
+                if take
+            ]
+
+
+def scan_language(language: str, folder: Path, work: Path, config: CorpusConfig) -> LanguageScan:
+    """Judge every row of validated.tsv; audio is only looked for, not opened."""
+    rows_file = work / f"{language}.rows"
+    skipped: list[Skipped] = []
+    fates, clips = array("b"), array("q")
+    speakers, sentences = array("q"), array("q")
+    with (folder / "validated.tsv").open("rb") as file, rows_file.open("wb") as rows:
+        columns = _read_header(file)
+        if columns is None:
+            skipped.append(Skipped(f"{language}/validated.tsv", "no header row"))
+        else:
+            judge = _Judge(language, folder, columns, config)
+            for number, line in enumerate(file, start=2):
+                name, speaker, text, problem = judge(line)
+                if problem:
+                    clip = f"{language}/clips/{_show(name)}"
+                    row = f"{language}/validated.tsv, line {number}"
+                    skipped.append(Skipped(clip if name else row, problem))
+                fates.append(REFUSED if problem else TRAIN)
+                clips.append(hash(name))
+                speakers.append(hash(speaker))
+                sentences.append(hash(text))
+                rows.write(b"%b\t%b\t%b\n" % (name, speaker, text))
+    keys = _as_numpy(clips)
+    has_durations = (folder / "clip_durations.tsv").is_file()
+    scan = LanguageScan(
+        language=language,
+        folder=folder,
+        rows_file=rows_file,
+        fates=np.array(fates, dtype=np.int8),
+        speakers=dense_ids(_as_numpy(speakers)),
+        sentences=dense_ids(_as_numpy(sentences)),
+        durations_s=_read_durations(folder, keys),
+        rates=np.zeros(len(keys), np.int32),
+        channels=np.ones(len(keys), np.int8),
+        official=_read_official(folder, keys) if config.split == "official" else None,
+        durations_from="clip_durations.tsv" if has_durations else "audio",
+        skipped=skipped,
+    )
+    _refuse_duplicates(scan, keys)
+    _compare_with_listing(scan, keys)
+    return scan
+
+
+def write_language(scan: LanguageScan, work: Path) -> dict[str, int]:
+    """Write the rows that stay and the list of those that do not; return the counts by reason."""
+    counts = Counter(reason_kind(row.reason) for row in scan.skipped)
+    fates = scan.fates
+    outputs = [work / f"{scan.language}.{split}" for split in SPLIT_NAMES]
+    clips = scan.folder / "clips"
+    with (
+        scan.rows_file.open("rb") as rows,
+        (work / f"{scan.language}.skipped").open("wb") as left_out,
+        open_gzip_reproducible(outputs[0]) as train,
+        open_gzip_reproducible(outputs[1]) as dev,
+        open_gzip_reproducible(outputs[2]) as test,
+    ):
+        files = (train, dev, test)
+        for row in scan.skipped:
+            left_out.write(f"{clean_cell(row.file)}\t{clean_cell(row.reason)}\n".encode())
+        for row_number, line in enumerate(rows):
+            fate = fates[row_number]
+            if fate == REFUSED:
+                continue
+            name, speaker, text = line[:-1].decode("utf-8", "replace").split("\t")
+            if fate < 0:
+                reason = LEFT_OUT[int(fate)]
+                counts[reason] += 1
+                left_out.write(f"{clean_cell(scan.clip(name))}\t{reason}\n".encode())
+                continue
+            rate = int(scan.rates[row_number])
+            utterance = Utterance(
+                id=f"{scan.language}-{name.rpartition('.')[0]}",
+                audio=f"{clips}/{name}",
+                language=scan.language,
+                text=text,
+                sampling_rate=rate,
+                num_samples=round(float(scan.durations_s[row_number]) * rate),
+                num_channels=int(scan.channels[row_number]),
+                speaker=speaker or None,
+            )
+            files[fate].write(cut_line(utterance).encode())
+    return dict(counts)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where the columns are that we read."""
+
+    count: int
+    speaker: int
+    path: int
+    sentence: int
+
+
+def _read_header(file: BinaryIO) -> _Columns | None:
+    """Find the columns by name; None where the table has no header at all."""
+    names = file.readline().rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf").split(b"\t")
+    if names == [b""]:
+        return None
+    for needed in (b"client_id", b"path", b"sentence"):
+        if needed not in names:
+            raise ArborvoxError(
+                f"{file.name}, line 1: no column {needed.decode()}; a Common Voice table has "
+                "client_id, path and sentence."
+            )
+    index = names.index
+    return _Columns(len(names), index(b"client_id"), index(b"path"), index(b"sentence"))
+
+
+class _Judge:
+    """Looks at one row of validated.tsv and says what is wrong with it, if anything."""
+
+    def __init__(
+        self, language: str, folder: Path, columns: _Columns, config: CorpusConfig
+    ) -> None:
+        self.columns = columns
+        self.normalizer = Normalizer(language, digits=config.digits, foreign=config.foreign)
+        self.phones = _read_phones(folder) if config.unit == "phones" else None
+
+    def __call__(self, line: bytes) -> tuple[bytes, bytes, bytes, str]:
+        """Return file name, speaker, normalised text and problem; no name: the row is no good."""
+        # client_id⇥path⇥sentence⇥up_votes⇥…, no quoting; newer releases have more columns.
+        columns = self.columns
+        cells = line.rstrip(b"\r\n").split(b"\t")
+        if len(cells) != columns.count:
+            return b"", b"", b"", f"ragged row: {len(cells)} columns, not {columns.count}"
+        path, speaker = cells[columns.path], cells[columns.speaker]
+        problem = _path_problem(path)
+        if problem:
+            return b"", speaker, b"", problem
+        name = _file_name(path)
+        try:
+            written = cells[columns.sentence].decode()
+        except UnicodeDecodeError:
+            return name, speaker, b"", "sentence is not UTF-8"
+        if self.phones is None:
+            text, problem = self.normalizer(written)
+        else:
+            text = self.phones.get(name, "")
+            problem = "" if text else "no phones in phones.tsv"
+        return name, speaker, text.encode(), problem
+
+
+def _read_phones(folder: Path) -> dict[bytes, str]:
+    """Read the phone transcriptions that the synthetic corpus has beside its sentences."""
+    table = folder / "phones.tsv"
+    if not table.is_file():
+        raise ArborvoxError(f"{table} is missing: only synthetic corpora have phones.")
+    phones = {}
+    with table.open(encoding="utf-8") as file:
+        next(file, None)
+        # es_000012.flac⇥b w e n o s d i a s
+        for line in file:
+            path, _, transcription = line.rstrip("\n").partition("\t")
+            phones[_file_name(path.encode())] = " ".join(transcription.split())
+    return phones
+
+
+def _path_problem(name: bytes) -> str:
+    """Say what is wrong with a path cell, or nothing."""
+    if not name:
+        return "no path"
+    bare = name.removeprefix(b"clips/")
+    if b"/" in bare or b"\\" in bare or bare in (b".", b"..") or b"\0" in bare:
+        return f"path outside the corpus: {_show(name)}"
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return "path is not UTF-8"
+    return ""
+
+
+def _file_name(name: bytes) -> bytes:
+    """Return the clip's file name; the oldest releases leave the ending out."""
+    name = name.removeprefix(b"clips/")
+    return name if b"." in name else name + b".mp3"
+
+
+def _show(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
+
+
+def _as_numpy(numbers: "array[int]") -> npt.NDArray[np.int64]:
+    return np.frombuffer(numbers, dtype=np.int64) if numbers else np.zeros(0, np.int64)
+
+
+def _read_durations(folder: Path, clips: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """Look the rows' durations up in clip_durations.tsv, where the release has it."""
+    durations = np.full(len(clips), np.nan, dtype=np.float32)
+    table = folder / "clip_durations.tsv"
+    if not table.is_file() or not len(clips):
+        return durations
+    keys, milliseconds = array("q"), array("d")
+    with table.open("rb") as file:
+        file.readline()
+        # common_voice_ca_17698757.mp3⇥4272
+        for line in file:
+            name, _, value = line.rstrip(b"\r\n").partition(b"\t")
+            try:
+                milliseconds.append(float(value))
+            except ValueError:
+                continue  # the clip's own header will tell
+            keys.append(hash(_file_name(name)))
+    found, position = _look_up(_as_numpy(keys), clips)
+    values = np.frombuffer(milliseconds, dtype=np.float64) if keys else np.zeros(0)
+    durations[found] = values[position] / 1000
+    durations[~(durations > 0)] = np.nan
+    return durations
+
+
+def _read_official(folder: Path, clips: npt.NDArray[np.int64]) -> npt.NDArray[np.int8] | None:
+    """Look up which of the release's own splits each row is in."""
+    codes = np.full(len(clips), NOT_OFFICIAL, dtype=np.int8)
+    for code, split in enumerate(SPLIT_NAMES):
+        table = folder / f"{split}.tsv"
+        if not table.is_file():
+            return None
+        keys = array("q")
+        with table.open("rb") as file:
+            columns = _read_header(file)
+            for line in file:
+                cells = line.rstrip(b"\r\n").split(b"\t")
+                if columns and len(cells) == columns.count:
+                    keys.append(hash(_file_name(cells[columns.path])))
+        found, _ = _look_up(_as_numpy(keys), clips)
+        codes[found] = code
+    return codes
+
+
+def _look_up(
+    keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Find wanted keys: a mask of those that are there, and where each of those is."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    position = np.searchsorted(ordered, wanted)
+    position[position == len(ordered)] = 0
+    found = ordered[position] == wanted if len(ordered) else np.zeros(len(wanted), np.bool_)
+    return found, order[position[found]]
+
+
+def _refuse_duplicates(scan: LanguageScan, clips: npt.NDArray[np.int64]) -> None:
+    """Keep the first row of a clip only."""
+    _, first = np.unique(clips, return_index=True)
+    again = np.ones(len(clips), np.bool_)
+    again[first] = False
+    again &= scan.fates != REFUSED
+    for row, name in zip(np.flatnonzero(again), scan.names(again), strict=True):
+        line = f"{scan.language}/validated.tsv, line {row + 2}"
+        scan.refuse(int(row), line, f"duplicate row: {name} came before")
+
+
+def _compare_with_listing(scan: LanguageScan, clips: npt.NDArray[np.int64]) -> None:
+    """Refuse rows whose clip is not there, and list clips that no row names."""
+    folder = scan.folder / "clips"
+    listed = array("q")
+    if folder.is_dir():
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                listed.append(hash(os.fsencode(entry.name)))
+    keys = _as_numpy(listed)
+    present, _ = _look_up(keys, clips)
+    missing = (scan.fates != REFUSED) & ~present
+    for row, name in zip(np.flatnonzero(missing), scan.names(missing), strict=True):
+        scan.refuse(int(row), scan.clip(name), "no such file")
+    named, _ = _look_up(clips, keys)
+    stray = set(keys[~named].tolist())
+    if stray:
+        with os.scandir(folder) as entries:
+            names = sorted(e.name for e in entries if hash(os.fsencode(e.name)) in stray)
+        scan.skipped += [Skipped(scan.clip(name), NOT_VALIDATED_REASON) for name in names]

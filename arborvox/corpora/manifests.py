@@ -1,0 +1,224 @@
+"""What every preparer writes: Lhotse cuts, statistics, a table, the list of what was left out."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from json.encoder import encode_basestring as quote
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from arborvox.console import say
+from arborvox.corpora.sampling import SPLIT_NAMES
+from arborvox.files import open_gzip_reproducible, write_lines
+from arborvox.version import VERSION
+
+STATS_NAME = "stats.json"
+SKIPPED_NAME = "skipped.tsv"
+TABLE_NAME = "table.md"
+
+# A table with more languages than this is for the file, not for the screen.
+MOST_ROWS_SHOWN = 30
+
+# Left out because the user asked for it so; every other reason is a fault of the corpus.
+SENTENCE_REASON = "sentence is in another split"
+NOT_SAMPLED_REASON = "not sampled"
+NOT_OFFICIAL_REASON = "not in the release's own splits"
+NOT_VALIDATED_REASON = "not in validated.tsv"
+BY_DESIGN = {SENTENCE_REASON, NOT_SAMPLED_REASON, NOT_OFFICIAL_REASON, NOT_VALIDATED_REASON}
+
+# The paper's groups and their neighbours, for the table's first column.
+GROUPS = {
+    "Romance": "ast ca es fr gl it oc pt rm ro sc",
+    "Slavic": "be bg cs hsb mk pl ru sk sl sr uk",
+    "Turkic": "az ba cv kk ky sah tk tr tt ug uz",
+}
+GROUP_OF = {language: group for group, text in GROUPS.items() for language in text.split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """A stretch of a recording with what is said in it."""
+
+    id: str
+    audio: str
+    language: str
+    text: str
+    sampling_rate: int
+    num_samples: int
+    num_channels: int = 1
+    speaker: str | None = None
+    recording_id: str | None = None  # where several utterances share a recording
+    start_s: float = 0.0
+    segment_s: float | None = None  # None: the whole recording
+
+    @property
+    def duration_s(self) -> float:
+        """The length of the stretch."""
+        if self.segment_s is not None:
+            return self.segment_s
+        return self.num_samples / self.sampling_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file (or a line of one) that did not become an utterance, and why."""
+
+    file: str
+    reason: str
+
+
+@dataclass
+class SplitStats:
+    """How much one language has in one split."""
+
+    utterances: int = 0
+    hours: float = 0.0
+    speakers: int = 0
+
+
+@dataclass
+class CorpusStats:
+    """What a prepared corpus holds, as `stats.json` says it."""
+
+    kind: str
+    options: dict[str, Any]
+    languages: dict[str, dict[str, SplitStats]] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def hours(self, split: str) -> float:
+        """Total hours of a split."""
+        return sum(splits[split].hours for splits in self.languages.values())
+
+    def utterances(self, split: str) -> int:
+        """Total utterances of a split."""
+        return sum(splits[split].utterances for splits in self.languages.values())
+
+    def to_json(self) -> str:
+        """Return the text of stats.json."""
+        totals = {
+            split: {"utterances": self.utterances(split), "hours": round(self.hours(split), 4)}
+            for split in SPLIT_NAMES
+        }
+        value = {
+            "arborvox": VERSION,
+            "kind": self.kind,
+            "options": self.options,
+            "total": totals,
+            "languages": {
+                language: {name: asdict(stats) for name, stats in splits.items()}
+                for language, splits in sorted(self.languages.items())
+            },
+            "skipped": dict(sorted(self.skipped.items())),
+            **self.notes,
+        }
+        return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def cut_line(utterance: Utterance) -> str:
+    """Return a line of a Lhotse manifest (written out: Lhotse's own way is ten times slower).
+
+    {"id": "ca-1", "start": 0, "duration": 4.2, "channel": 0, "supervisions": [{…,
+    "text": "bon dia", "language": "ca", "speaker": "…"}], "recording": {…}, "type": "MonoCut"}
+    """
+    identity, language = quote(utterance.id), quote(utterance.language)
+    recording_id = quote(utterance.recording_id) if utterance.recording_id else identity
+    whole_s = utterance.num_samples / utterance.sampling_rate
+    duration_s = utterance.duration_s
+    speaker = f', "speaker": {quote(utterance.speaker)}' if utterance.speaker else ""
+    channels = ", ".join(map(str, range(utterance.num_channels)))
+    return (
+        f'{{"id": {identity}, "start": {utterance.start_s!r}, "duration": {duration_s!r}, '
+        f'"channel": 0, "supervisions": [{{"id": {identity}, "recording_id": {recording_id}, '
+        f'"start": 0.0, "duration": {duration_s!r}, "channel": 0, '
+        f'"text": {quote(utterance.text)}, "language": {language}{speaker}}}], '
+        f'"recording": {{"id": {recording_id}, "sources": [{{"type": "file", '
+        f'"channels": [{channels}], "source": {quote(utterance.audio)}}}], '
+        f'"sampling_rate": {utterance.sampling_rate}, "num_samples": {utterance.num_samples}, '
+        f'"duration": {whole_s!r}, "channel_ids": [{channels}]}}, "type": "MonoCut"}}\n'
+    )
+
+
+def split_file(split: str) -> str:
+    """Return the name of a split's manifest."""
+    return f"cuts_{split}.jsonl.gz"
+
+
+def write_cuts(path: Path, utterances: Iterable[Utterance]) -> None:
+    """Write a manifest whose bytes depend on the utterances alone."""
+    with open_gzip_reproducible(path) as file:
+        for utterance in utterances:
+            file.write(cut_line(utterance).encode())
+
+
+def write_skipped(path: Path, skipped: Sequence[Skipped]) -> None:
+    """Write the list of what was left out, a file and a reason a line."""
+    rows = (f"{clean_cell(row.file)}\t{clean_cell(row.reason)}" for row in skipped)
+    write_lines(path, ["file\treason", *rows])
+
+
+def clean_cell(text: str) -> str:
+    """Make any text fit a cell of a TSV file, undecodable bytes included."""
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def reason_kind(reason: str) -> str:
+    """Return a reason without its particulars, for counting: `too long: 90 s` is `too long`."""
+    return reason.partition(":")[0].partition(" (")[0]
+
+
+def show_corpus(stats: CorpusStats, out: Path) -> None:
+    """Show the table and the counts of what was left out on screen."""
+    table = Table(title=f"{stats.kind}: hours per language", title_justify="left")
+    table.add_column("Group")
+    table.add_column("Language")
+    for split in SPLIT_NAMES:
+        table.add_column(f"{split} (h)", justify="right")
+        table.add_column("utt.", justify="right")
+    rows = _table_rows(stats)
+    if len(rows) > MOST_ROWS_SHOWN:
+        rows = [["", f"{len(rows) - 1} languages", *rows[-1][2:]]]
+    for row in rows:
+        table.add_row(*row)
+    say(table)
+    if stats.skipped:
+        total = sum(stats.skipped.values())
+        most = sorted(stats.skipped.items(), key=lambda item: (-item[1], item[0]))
+        listed = ", ".join(f"{count:,} {reason}" for reason, count in most)
+        say(f"left out: {total:,} ({listed}); each one is in {out / SKIPPED_NAME}")
+    manifests = ", ".join(split_file(split) for split in SPLIT_NAMES)
+    say(f"wrote {manifests}, {STATS_NAME} and {TABLE_NAME} (hours of every language) in {out}")
+
+
+def table_markdown(stats: CorpusStats) -> str:
+    """Return the table as Markdown, in the layout of the paper's Table 1."""
+    columns = ["Group", "Language"]
+    for split in SPLIT_NAMES:
+        columns += [f"{split} (h)", "utterances"]
+    lines = [
+        "| " + " | ".join(columns) + " |",
+        "| --- | --- |" + " ---: |" * (len(columns) - 2),
+        *("| " + " | ".join(row) + " |" for row in _table_rows(stats)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table_rows(stats: CorpusStats) -> list[list[str]]:
+    """Return the table's rows, grouped as the paper does, with a last row of totals."""
+    languages = sorted(stats.languages, key=lambda code: (GROUP_OF.get(code, "~"), code))
+    rows, last_group = [], ""
+    for language in languages:
+        group = GROUP_OF.get(language, "")
+        row = [group if group != last_group else "", language]
+        last_group = group
+        for split in SPLIT_NAMES:
+            part = stats.languages[language][split]
+            row += [f"{part.hours:.2f}", f"{part.utterances:,}"]
+        rows.append(row)
+    total = ["", "all"]
+    for split in SPLIT_NAMES:
+        total += [f"{stats.hours(split):.2f}", f"{stats.utterances(split):,}"]
+    return [*rows, total]

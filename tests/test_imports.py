@@ -1,0 +1,73 @@
+"""Imports point one way, and the command line starts without the heavy libraries."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "arborvox"
+
+# Layers from the ground up: a module imports from its own layer or from those before it.
+LAYERS = [
+    {"version", "errors"},
+    {"files", "console", "yaml12"},
+    {"config", "text", "audio", "tree", "score"},
+    {"tokens", "kernels", "features", "augment"},
+    {"corpora", "model"},
+    {"data", "decode"},
+    {"training"},
+    {"train"},
+    {"doctor"},
+    {"cli", "serve", "export", "report"},
+    {"__init__", "__main__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+# These know nothing of ours but how to speak, fail and write files.
+GROUND = {"config", "text", "tree", "score", "audio"}
+
+
+def _modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def _part(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imported_parts(path: Path) -> set[str]:
+    parts = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            words = node.module.split(".")
+            if words[0] == "arborvox":
+                parts |= {words[1]} if len(words) > 1 else {a.name for a in node.names}
+        elif isinstance(node, ast.Import):
+            parts |= {
+                alias.name.split(".")[1]
+                for alias in node.names
+                if alias.name.startswith("arborvox.")
+            }
+    return parts
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    own = _part(path)
+    assert own in LEVEL, f"{own} has no place in the layers yet"
+    for part in _imported_parts(path) - {own}:
+        assert LEVEL[part] <= LEVEL[own], f"{own} imports {part}, which stands above it"
+        if own in GROUND:
+            assert LEVEL[part] < LEVEL["config"], f"{own} stands on the ground, not on {part}"
+
+
+def test_help_needs_no_heavy_library() -> None:
+    code = (
+        "import sys\n"
+        "from arborvox.cli import app\n"
+        "heavy = {'torch', 'numpy', 'lhotse', 'pydantic', 'numba', 'matplotlib'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"the command line imports {done.stderr}"
