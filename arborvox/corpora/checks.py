@@ -25,6 +25,8 @@ def check_recordings(
     `bounded` holds recordings to the configured durations; long ones cut into segments are not.
     """
     found: list[AudioInfo | str] = []
+    if not paths:
+        return found
     verb = "decoding" if decode else "reading the headers of"
     with progress(f"{verb} {len(paths):,} recordings", len(paths)) as advance:
         for result in check_many(

@@ -1,0 +1,175 @@
+"""An open recording, whichever library decodes it: its header and its samples in blocks."""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from arborvox.audio.containers import (
+    ID3_MAGIC,
+    Container,
+    id3_size,
+    mp3_states_length,
+    recognise,
+    stated_wav_frames,
+)
+
+Samples = NDArray[np.float32]  # (T,) mono
+
+_HEAD_SIZE = 4096
+# Decoding in pieces of this size keeps memory flat however long the file is.
+_BLOCK_SAMPLES = 1 << 18
+# libsndfile gives the largest integer where a header leaves the length open (streamed FLAC).
+_UNKNOWN_NUM_SAMPLES = 1 << 62
+# Encoders pad and trim a little; a file that was cut off lacks more than this.
+_TOLERANCE_S = 0.1
+_TOLERANCE_RATIO = 0.02
+
+
+class AudioProblem(Exception):  # noqa: N818  (a verdict on a file, not a failure of ours)
+    """Why a recording cannot be used: a short reason without its path."""
+
+
+@dataclass(frozen=True)
+class AudioInfo:
+    """What is known of a recording without keeping its samples."""
+
+    sampling_rate: int
+    num_samples: int
+    num_channels: int
+
+    @property
+    def duration_s(self) -> float:
+        """Length in seconds."""
+        return self.num_samples / self.sampling_rate
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An open file; `num_samples` is None where the header leaves it open."""
+
+    sampling_rate: int
+    num_channels: int
+    num_samples: int | None
+    is_exact: bool  # the header states the length; otherwise it is estimated from the file's size
+    blocks: Callable[[], Iterator[Samples]]  # mono, at the file's own rate; to be called once
+
+
+@contextlib.contextmanager
+def open_recording(path: Path) -> Iterator[Recording]:
+    """Open a file as audio by its content, whatever its name; raise AudioProblem if it is none."""
+    head = _read_head(path)
+    container = recognise(head)
+    if container is Container.TEXT:
+        raise AudioProblem("not audio (looks like text)")
+    with contextlib.ExitStack() as stack:
+        try:
+            # A descriptor, not a name: libsndfile would let the extension decide for some formats.
+            sound = stack.enter_context(soundfile.SoundFile(os.open(path, os.O_RDONLY)))
+        except (soundfile.LibsndfileError, OSError):
+            if container.is_read_by_soundfile:
+                raise AudioProblem(f"damaged {container.value}") from None
+            yield stack.enter_context(_open_with_pyav(path, container))
+        else:
+            if sound.frames >= _UNKNOWN_NUM_SAMPLES:
+                # libsndfile then fails on the last block, with an error instead of its samples.
+                yield stack.enter_context(_open_with_pyav(path, container))
+                return
+            if container is Container.WAV:
+                # libsndfile quietly shortens the length to what is there; the header knows better.
+                refuse_truncated(stated_wav_frames(path) or 0, sound.frames, sound.samplerate)
+            is_exact = container is not Container.MP3 or mp3_states_length(head)
+            yield _from_soundfile(sound, is_exact=is_exact)
+
+
+def refuse_truncated(num_stated: int, num_found: int, sampling_rate: int) -> None:
+    """Raise AudioProblem if clearly fewer samples are found than the header states."""
+    allowed = max(_TOLERANCE_S * sampling_rate, _TOLERANCE_RATIO * num_stated)
+    # A very short file may lack less than that and still have lost most of its samples.
+    if num_stated - num_found > min(allowed, num_stated / 2):
+        stated_s, found_s = num_stated / sampling_rate, num_found / sampling_rate
+        raise AudioProblem(f"truncated: header says {stated_s:.1f} s, {found_s:.1f} s decoded")
+
+
+def _read_head(path: Path) -> bytes:
+    """Read the first bytes, or say why there are none."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise AudioProblem("a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file")
+        if status.st_size == 0:
+            raise AudioProblem("0 bytes")
+        with path.open("rb") as file:
+            head = file.read(_HEAD_SIZE)
+            if tag_size := id3_size(head):
+                file.seek(tag_size)
+                head = ID3_MAGIC + file.read(_HEAD_SIZE)
+            return head
+    except (FileNotFoundError, NotADirectoryError):
+        raise AudioProblem("no such file") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise AudioProblem("symlink loop") from None
+        raise AudioProblem((error.strerror or "cannot be read").lower()) from None
+    except ValueError:  # a zero byte in the name
+        raise AudioProblem("no such file") from None
+
+
+def _from_soundfile(sound: Any, *, is_exact: bool) -> Recording:
+    def blocks() -> Iterator[Samples]:
+        while True:
+            block = sound.read(_BLOCK_SAMPLES, dtype="float32", always_2d=True)  # (T, C)
+            if len(block) == 0:
+                return
+            yield block[:, 0] if block.shape[1] == 1 else block.mean(axis=1)
+
+    return Recording(
+        sampling_rate=sound.samplerate,
+        num_channels=sound.channels,
+        num_samples=sound.frames,
+        is_exact=is_exact,
+        blocks=blocks,
+    )
+
+
+@contextlib.contextmanager
+def _open_with_pyav(path: Path, container: Container) -> Iterator[Recording]:
+    is_known = container is not Container.UNKNOWN
+    try:
+        import av
+    except ImportError:
+        if not is_known:
+            raise AudioProblem("not audio") from None
+        if container in (Container.WAV, Container.AIFF):  # mostly read without PyAV
+            raise AudioProblem(f"damaged {container.value}, or a codec that needs PyAV") from None
+        raise AudioProblem(f"{container.value} needs PyAV: install arborvox[formats]") from None
+    try:
+        with av.open(str(path)) as opened:
+            if not opened.streams.audio:
+                raise AudioProblem("no audio track" if is_known else "not audio")
+            track = opened.streams.audio[0]
+            length = track.duration * track.time_base if track.duration else None
+            yield Recording(
+                sampling_rate=track.rate,
+                num_channels=track.channels,
+                num_samples=None if length is None else round(length * track.rate),
+                is_exact=True,
+                blocks=lambda: _decode_with_pyav(av, opened, track),
+            )
+    except av.FFmpegError:
+        raise AudioProblem(f"damaged {container.value}" if is_known else "not audio") from None
+
+
+def _decode_with_pyav(av: Any, opened: Any, track: Any) -> Iterator[Samples]:
+    planar = av.AudioResampler(format="fltp")  # the file's own rate and channels, as floats
+    for frame in opened.decode(track):
+        for converted in planar.resample(frame):
+            yield converted.to_ndarray().mean(axis=0, dtype=np.float32)  # (C, T) -> (T,)

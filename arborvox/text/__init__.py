@@ -1,0 +1,5 @@
+"""Sentences as a recogniser should learn them: Unicode normalisation per language."""
+
+from arborvox.text.normalizer import Normalizer, Policy
+
+__all__ = ["Normalizer", "Policy"]
