@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,7 +20,7 @@ Jobs = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Any faulty input is an error (exit 2).")]
 Check = Annotated[
-    str,
+    Literal["auto", "headers", "decode"],
     typer.Option(
         "--check",
         help="How recordings are looked at: headers, decode (whole), auto (decode up to 20,000).",
@@ -33,15 +33,19 @@ MinDuration = Annotated[
     float, typer.Option("--min-duration", help="Leave out what is shorter, in seconds.")
 ]
 Digits = Annotated[
-    str, typer.Option("--digits", help="Sentences with digits: reject, drop the digits, or keep.")
+    Literal["reject", "drop", "keep"],
+    typer.Option("--digits", help="Sentences with digits: reject, drop the digits, or keep."),
 ]
 Foreign = Annotated[
-    str,
+    Literal["reject", "drop", "keep"],
     typer.Option(
         "--foreign", help="Letters of another script: reject the sentence, drop, or keep."
     ),
 ]
-Unit = Annotated[str, typer.Option("--unit", help="What the transcriptions are: text or phones.")]
+Unit = Annotated[
+    Literal["text", "phones"],
+    typer.Option("--unit", help="What the transcriptions are: text or phones."),
+]
 Alpha = Annotated[
     float, typer.Option("--alpha", help="How much small languages are favoured: 1 not, 0 fully.")
 ]
@@ -52,7 +56,7 @@ Hours = Annotated[
     float | None, typer.Option("--hours", help="Hours of training to keep, all languages together.")
 ]
 Split = Annotated[
-    str,
+    Literal["speaker", "paper", "official"],
     typer.Option(
         "--split",
         help="speaker: no speaker and no sentence on two sides; paper: random utterances; "
@@ -110,7 +114,7 @@ def ucla(
         ),
     ] = None,
     dev: Annotated[
-        str,
+        Literal["utterances", "languages"],
         typer.Option("--dev", help="Held out for development: utterances, or whole languages."),
     ] = "utterances",
     check: Check = "auto",
@@ -153,7 +157,8 @@ def folder(
     speaker_column: Annotated[str, typer.Option(help="Its column of speakers.")] = "speaker",
     language_column: Annotated[str, typer.Option(help="Its column of languages.")] = "language",
     split: Annotated[
-        str, typer.Option("--split", help="speaker, where there are enough; paper: by sentence.")
+        Literal["speaker", "paper"],
+        typer.Option("--split", help="By speaker, where there are enough; paper: by sentence."),
     ] = "speaker",
     unit: Unit = "text",
     digits: Digits = "reject",

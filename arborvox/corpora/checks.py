@@ -5,7 +5,7 @@ from pathlib import Path
 
 from arborvox.audio import AudioInfo, check_many
 from arborvox.config import CorpusConfig
-from arborvox.console import progress
+from arborvox.console import detail, progress
 
 # Up to this many recordings are decoded whole (about 25 h, a few minutes); beyond, `auto` trusts
 # headers. What they hide is caught when the features are computed.
@@ -28,6 +28,7 @@ def check_recordings(
     if not paths:
         return found
     verb = "decoding" if decode else "reading the headers of"
+    detail(f"{verb} {len(paths):,} recordings in {jobs} processes")
     with progress(f"{verb} {len(paths):,} recordings", len(paths)) as advance:
         for result in check_many(
             paths,

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from arborvox.config import CorpusConfig
-from arborvox.console import progress, warn
+from arborvox.console import detail, progress, warn
 from arborvox.corpora.common_voice_audio import check_clips
 from arborvox.corpora.common_voice_rows import (
     NOT_SAMPLED,
@@ -69,6 +69,11 @@ def prepare_common_voice(config: CorpusConfig, stage: Path, jobs: int) -> Corpus
     scans = _run("reading", scan_language, tasks, processes)
     check_clips(scans, config, jobs)
     for scan in scans:
+        usable = int(np.sum(scan.fates == TRAIN))
+        source = scan.durations_from
+        detail(
+            f"{scan.language}: {usable:,} of {len(scan.fates):,} rows usable, durations: {source}"
+        )
         _draw_splits(scan, config)
     ratios = _downsample(scans, config)
     parts = _run("writing", write_language, [(scan, work) for scan in scans], processes)

@@ -1,0 +1,165 @@
+"""Sentences with their languages, streamed from manifests or text files."""
+
+import gzip
+import json
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from arborvox.errors import ArborvoxError
+from arborvox.text import Normalizer
+from arborvox.tokens.tokenizer import flaw_of
+
+CUTS_SUFFIX = ".jsonl.gz"
+TRAINING_CUTS = "cuts_train.jsonl.gz"  # in a folder made by `arborvox prepare`
+TEXT_SUFFIX = ".txt"
+PHONE_TABLE = "text.txt"  # in each language's folder of the UCLA corpus
+NO_LANGUAGE = "und"  # BCP 47's "undetermined"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What was said or written once, in which language."""
+
+    language: str
+    text: str
+
+
+class TextCorpus:
+    """Sentences that can be read more than once, a line at a time.
+
+    A source is a Lhotse manifest (*.jsonl.gz), a text file with a sentence a line (ca.txt: the name
+    is the language; it is normalised here), or a folder that holds training cuts, text files, or
+    the UCLA corpus in its own layout (<language>/text.txt).
+    """
+
+    def __init__(self, sources: Sequence[Path], languages: Sequence[str] | None = None) -> None:
+        """Find the files; they are read when the corpus is iterated."""
+        files = [file for source in sources for file in _files_of(source)]
+        self.files = tuple(dict.fromkeys(files))  # a file named twice is one file
+        self._languages = None if languages is None else frozenset(languages)
+        self.skipped: Counter[tuple[str, str]] = (
+            Counter()
+        )  # (language, problem), of the last reading
+
+    def __iter__(self) -> Iterator[Sentence]:
+        """Yield the sentences of the wanted languages; refuse a corpus without any."""
+        self.skipped.clear()
+        found: set[str] = set()
+        for file in self.files:
+            for sentence in self._reader_of(file)(file):
+                found.add(sentence.language)
+                yield sentence
+        if missing := sorted((self._languages or set()) - found):
+            raise ArborvoxError(
+                f"No sentence in {', '.join(missing)} was found in {_list_files(self.files)}."
+            )
+        if not found:
+            raise ArborvoxError(f"The corpus is empty: no sentence in {_list_files(self.files)}.")
+
+    @property
+    def text_languages(self) -> list[str]:
+        """The languages that names of files and folders tell, without opening any."""
+        texts = (file for file in self.files if file.suffix == TEXT_SUFFIX)
+        return sorted(f.parent.name if f.name == PHONE_TABLE else f.stem for f in texts)
+
+    def _reader_of(self, file: Path) -> Callable[[Path], Iterator[Sentence]]:
+        if file.name == PHONE_TABLE:
+            return self._read_phones
+        return self._read_text if file.suffix == TEXT_SUFFIX else self._read_cuts
+
+    def _wants(self, language: str) -> bool:
+        return self._languages is None or language in self._languages
+
+    def _read_text(self, file: Path) -> Iterator[Sentence]:
+        language = file.stem
+        if not self._wants(language):
+            return
+        normalize = Normalizer(language)
+        for line in _lines_of(file):
+            if not line.strip():
+                continue
+            text, problem = normalize(line)
+            if problem:
+                self.skipped[language, problem] += 1
+            else:
+                yield Sentence(language, text)
+
+    def _read_phones(self, file: Path) -> Iterator[Sentence]:
+        language = file.parent.name
+        if not self._wants(language):
+            return
+        # abk-002-000 a d͡ʒ ʃʲ
+        for line in _lines_of(file):
+            _, _, phones = unicodedata.normalize("NFC", line).strip().partition(" ")
+            if phones.strip():
+                yield Sentence(language, phones.strip())
+
+    def _read_cuts(self, file: Path) -> Iterator[Sentence]:
+        try:
+            with gzip.open(file, "rt", encoding="utf-8") as lines:
+                for number, line in enumerate(lines, start=1):
+                    place = f"{file}, line {number}"
+                    for language, text in _supervisions(line, place):
+                        if flaw := flaw_of(text):
+                            raise ArborvoxError(f"{place}: the text contains {flaw}: {text!r}.")
+                        if self._wants(language) and text:
+                            yield Sentence(language, text)
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            raise ArborvoxError(
+                f"{file} is not a whole gzip file of UTF-8 lines ({error})."
+            ) from None
+
+
+def _lines_of(file: Path) -> Iterator[str]:
+    try:
+        with file.open(encoding="utf-8") as lines:
+            yield from lines
+    except UnicodeDecodeError:
+        raise ArborvoxError(f"{file} is not UTF-8 text.") from None
+
+
+def _supervisions(line: str, place: str) -> Iterator[tuple[str, str]]:
+    """Yield language and text of a cut.
+
+    {"id": "ca-1", …, "supervisions": [{"text": "bon dia", "language": "ca", …}], "type": "MonoCut"}
+    """
+    try:
+        cut: Any = json.loads(line)
+        for supervision in cut["supervisions"]:
+            text, language = supervision["text"], supervision.get("language") or NO_LANGUAGE
+            if not isinstance(text, str) or not isinstance(language, str):
+                raise TypeError
+            yield language, text
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
+        raise ArborvoxError(
+            f"{place}: not a Lhotse cut with supervisions that have a text."
+        ) from None
+
+
+def _files_of(source: Path) -> list[Path]:
+    if source.is_file():
+        if source.suffix != TEXT_SUFFIX and not source.name.endswith(CUTS_SUFFIX):
+            raise ArborvoxError(
+                f"{source} is neither a manifest (*.jsonl.gz) nor a text (<language>.txt)."
+            )
+        return [source]
+    if not source.is_dir():
+        raise ArborvoxError(f"There is no manifest, text file or folder {source}.")
+    if (source / TRAINING_CUTS).is_file():
+        return [source / TRAINING_CUTS]
+    texts = sorted(source.glob(f"*{TEXT_SUFFIX}")) or sorted(source.glob(f"*/{PHONE_TABLE}"))
+    if not texts:
+        raise ArborvoxError(
+            f"The folder {source} holds neither {TRAINING_CUTS} nor <language>.txt files."
+        )
+    return texts
+
+
+def _list_files(files: Sequence[Path]) -> str:
+    shown = ", ".join(map(str, files[:3]))
+    return f"{shown} and {len(files) - 3} more" if len(files) > 3 else shown

@@ -1,0 +1,139 @@
+"""Trees for a vocabulary: its counts, its special tokens, its languages as colours."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from arborvox.console import say, warn
+from arborvox.errors import ArborvoxError
+from arborvox.text.characters import script_name
+from arborvox.tokens.closeness import order_by_closeness, unit_frequencies
+from arborvox.tokens.tokenizer import Tokenizer
+from arborvox.tree import (
+    KINDS,
+    CodeTree,
+    HuffmanTree,
+    balanced_tree,
+    embedding_tree,
+    joint_counts,
+    phonetic_tree,
+    random_tree,
+    read_embedding,
+)
+from arborvox.tree.drawing import Colouring, palette, sequential_palette
+
+COLOURINGS = ("language", "script", "sharing")
+MAX_LANGUAGE_COLOURS = 20
+NO_SCRIPT = "no script"
+SHARING_CLASSES = (1, 2, 4, 8, 16, 32)  # each begins a class: 1, 2-3, 4-7, ...
+
+
+def build_tree(
+    tokenizer: Tokenizer,
+    kind: str = "huffman",
+    *,
+    weighting: str = "language",
+    seed: int = 0,
+    embedding_from: Path | None = None,
+    counts: Mapping[str, Sequence[int]] | None = None,
+) -> CodeTree:
+    """Build a tree over a vocabulary, from its own counts or from others by language."""
+    weights = joint_counts(tokenizer.counts if counts is None else counts, weighting)
+    units = tokenizer.units
+    if kind == "huffman":
+        return HuffmanTree.from_counts(weights, units)
+    if kind == "balanced":
+        return balanced_tree(weights, units)
+    if kind == "random":
+        return random_tree(weights, units, seed=seed)
+    if kind == "embedding":
+        if embedding_from is None:
+            raise ArborvoxError("An embedding tree needs a trained checkpoint: --embedding-from.")
+        return embedding_tree(weights, read_embedding(embedding_from), units)
+    if kind == "phonetic":
+        return _build_phonetic(weights, tokenizer)
+    raise ArborvoxError(f"Unknown kind of tree '{kind}'; there are: {', '.join(KINDS)}.")
+
+
+def _build_phonetic(weights: Sequence[int], tokenizer: Tokenizer) -> CodeTree:
+    """Build a tree by articulation and say which units panphon did not know."""
+    made = phonetic_tree(weights, tokenizer.units, tokenizer.special)
+    if made.relatives:
+        pairs = ", ".join(f"{unit} by {near}" for unit, near in made.relatives.items())
+        say(f"{len(made.relatives)} units unknown to panphon, placed by their relatives: {pairs}")
+    if made.unplaced:
+        warn(
+            f"{len(made.unplaced)} units have no relative that panphon knows; they join the tree "
+            f"by mass alone: {' '.join(made.unplaced)}"
+        )
+    return made.tree
+
+
+def languages_of_units(tokenizer: Tokenizer) -> list[list[str]]:
+    """Return the languages in which each token was counted."""
+    return [
+        [language for language in tokenizer.languages if tokenizer.counts[language][token]]
+        for token in range(len(tokenizer))
+    ]
+
+
+def colour_units(tokenizer: Tokenizer, by: str) -> Colouring:
+    """Return the colours of a vocabulary's units; special tokens have none."""
+    if by == "language":
+        return _colour_by_language(tokenizer)
+    if by == "script":
+        classes = [_script_of(unit) for unit in tokenizer.units]
+        names = sorted(set(classes[tokenizer.num_special :]), key=lambda n: (n == NO_SCRIPT, n))
+        return _one_colour_each("script", classes, names, palette(len(names)), tokenizer)
+    if by == "sharing":
+        classes = [_sharing_class(len(langs)) for langs in languages_of_units(tokenizer)]
+        ordered = [_sharing_class(start) for start in SHARING_CLASSES]
+        names = [name for name in ordered if name in classes[tokenizer.num_special :]]
+        colours = sequential_palette(len(names))
+        return _one_colour_each("languages that use it", classes, names, colours, tokenizer)
+    raise ArborvoxError(f"Unknown colouring '{by}'; there are: {', '.join(COLOURINGS)}.")
+
+
+def _colour_by_language(tokenizer: Tokenizer) -> Colouring:
+    """Give each unit the colours of its languages, by how much each one uses it."""
+    if len(tokenizer.languages) > MAX_LANGUAGE_COLOURS:
+        raise ArborvoxError(
+            f"Nobody can tell {len(tokenizer.languages)} colours apart; with more than "
+            f"{MAX_LANGUAGE_COLOURS} languages use --color sharing."
+        )
+    frequencies = unit_frequencies(tokenizer)
+    names = tuple(order_by_closeness(frequencies))  # neighbours get neighbouring hues
+    rows = np.stack([frequencies[language] for language in names], axis=1)  # (units, L)
+    totals = rows.sum(axis=1, keepdims=True)
+    shares = np.divide(rows, totals, out=np.zeros_like(rows), where=totals > 0)
+    special = np.zeros((tokenizer.num_special, len(names)))
+    return Colouring("language", names, palette(len(names)), np.concatenate((special, shares)))
+
+
+def _one_colour_each(
+    title: str,
+    classes: Sequence[str],
+    names: Sequence[str],
+    colours: tuple[str, ...],
+    tokenizer: Tokenizer,
+) -> Colouring:
+    shares = np.array([[float(own == name) for name in names] for own in classes])
+    shares[: tokenizer.num_special] = 0.0
+    return Colouring(title, tuple(names), colours, shares)
+
+
+def _script_of(unit: str) -> str:
+    # Modifier letters (Lm), such as the Uzbek apostrophe, belong to every script.
+    letters = [c for c in unit if c.isalpha() and unicodedata.category(c) != "Lm"]
+    return script_name(letters[0]) if letters else NO_SCRIPT
+
+
+def _sharing_class(num_languages: int) -> str:
+    """Return the name of the class that a number of languages falls into."""
+    for start, following in pairwise(SHARING_CLASSES):
+        if num_languages < following:
+            return str(start) if following == start + 1 else f"{start}–{following - 1}"
+    return f"{SHARING_CLASSES[-1]} or more"

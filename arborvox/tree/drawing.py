@@ -1,0 +1,236 @@
+"""A tree as a round picture: the root in the middle, a ring for each bit of the code."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arborvox.errors import ArborvoxError
+from arborvox.tree.code_tree import CodeTree
+from arborvox.tree.measures import entropy_bits, expected_code_length
+from arborvox.tree.pictures import new_figure, picture_format, save_figure
+
+MIXED = "#8f8f8f"  # branches where no colour has more than half of the mass
+LABEL_PITCH_PT = 7.6  # room for one label along the outer circle
+RADIUS_LIMITS_IN = (2.6, 30.0)
+# Most units have short codes: a ring for each bit, the inner ones wider apart than the outer ones.
+RADIUS_POWER = 0.6
+GAP = 0.03  # share of the circle kept free for the scale
+RING = (1.02, 1.09)  # where the colours of each leaf stand; the tree ends at 1
+LABEL_AT = 1.105
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """Named colours, and how much of each a leaf has."""
+
+    title: str
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+    shares: NDArray[np.float64]  # (V, C) rows sum to 1, or to 0 for a leaf without colour
+
+
+@dataclass(frozen=True)
+class _Layout:
+    leaf_order: list[int]  # tokens from left to right
+    leaf_angle: NDArray[np.float64]  # (V,) by token id
+    leaf_radius: NDArray[np.float64]
+    node_angle: NDArray[np.float64]  # (V - 1,)
+    node_radius: NDArray[np.float64]
+
+
+def draw_tree(tree: CodeTree, path: Path, colouring: Colouring, title: str = "") -> None:
+    """Draw a tree as SVG or PNG; depth is the code's length, the width of a branch its mass."""
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    picture_format(path)
+    if tree.units is None:
+        raise ArborvoxError("The tree does not name its units; build it again from its tokens.")
+    layout = _lay_out(tree)
+    radius_in = np.clip(tree.num_leaves * LABEL_PITCH_PT / 72 / (2 * np.pi), *RADIUS_LIMITS_IN)
+    side = 2 * (radius_in * LABEL_AT + 0.5)
+    figure = new_figure(side + 1.9, side + 0.5)
+    axes = figure.add_subplot()
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    limit = LABEL_AT + 0.6 / radius_in
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit))
+
+    _draw_scale(axes, tree.depth)
+    lines, widths, colours = _branches(tree, layout, colouring)
+    axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, zorder=3))
+    leaders = [
+        _polar([tree_radius, RING[0]], [angle, angle])
+        for tree_radius, angle in zip(layout.leaf_radius, layout.leaf_angle, strict=True)
+    ]
+    axes.add_collection(LineCollection(leaders, linewidths=0.35, colors="#d5d5d5", zorder=1))
+    wedges, wedge_colours = _ring(tree, layout, colouring)
+    axes.add_collection(PolyCollection(wedges, facecolors=wedge_colours, linewidths=0, zorder=3))
+    _draw_labels(axes, tree.units, layout, radius_in)
+    _draw_legend(figure, colouring)
+    bits = expected_code_length(tree)
+    axes.set_title(
+        f"{title or tree.kind}: {tree.num_leaves} units, at most {tree.depth} bits, "
+        f"{bits:.2f} on average (entropy {entropy_bits(tree.probabilities):.2f})",
+        fontsize=11,
+    )
+    save_figure(figure, path)
+
+
+def palette(count: int) -> tuple[str, ...]:
+    """Return colours around the wheel, light and dark in turn, so that neighbours differ."""
+    from matplotlib.colors import hsv_to_rgb, to_hex
+
+    hues = np.arange(count) / max(count, 1)
+    return tuple(
+        to_hex(hsv_to_rgb((hue, 0.85 if n % 2 else 0.6, 0.62 if n % 2 else 0.88)))
+        for n, hue in enumerate(hues)
+    )
+
+
+def sequential_palette(count: int) -> tuple[str, ...]:
+    """Return colours from light to dark for classes that have an order."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return tuple(to_hex(colour) for colour in colormaps["viridis_r"](np.linspace(0.1, 1, count)))
+
+
+def display_name(unit: str) -> str:
+    """Return a unit as it can be seen: spaces and lone marks get a sign to stand on."""
+    shown = unit.replace(" ", "␣")
+    return f"◌{shown}" if unicodedata.combining(shown[:1] or " ") else shown
+
+
+def _lay_out(tree: CodeTree) -> _Layout:
+    codes = tree.codes()
+    order = sorted(range(tree.num_leaves), key=codes.__getitem__)  # left to right
+    leaf_angle = np.empty(tree.num_leaves)
+    turn = (np.arange(tree.num_leaves) + 0.5) / tree.num_leaves * (1 - GAP) + GAP / 2
+    leaf_angle[order] = np.pi / 2 - 2 * np.pi * turn  # clockwise from the top
+    node_angle, node_radius = np.empty(tree.num_inner), np.empty(tree.num_inner)
+    for level, (start, end) in reversed(list(enumerate(tree.levels()))):
+        ends = []
+        for child in (tree.left[start:end], tree.right[start:end]):
+            inner = np.where(child >= 0, child, 0)
+            ends.append(np.where(child >= 0, node_angle[inner], leaf_angle[~np.minimum(child, -1)]))
+        node_angle[start:end] = (ends[0] + ends[1]) / 2
+        node_radius[start:end] = _ring_radius(level, tree.depth)
+    leaf_radius = _ring_radius(tree.depths(), tree.depth)
+    return _Layout(order, leaf_angle, leaf_radius, node_angle, node_radius)
+
+
+def _ring_radius(bits: Any, depth: int) -> Any:
+    """Return how far from the middle nodes stand that so many decisions lead to."""
+    return (bits / depth) ** RADIUS_POWER
+
+
+def _branches(
+    tree: CodeTree, layout: _Layout, colouring: Colouring
+) -> tuple[list[NDArray[np.float64]], list[float], list[str]]:
+    """Return each branch, an arc at the parent's ring and a spoke to the child, with its looks."""
+    masses = np.column_stack((tree.probabilities, tree.probabilities[:, None] * colouring.shares))
+    lines: list[NDArray[np.float64]] = []
+    widths: list[float] = []
+    colours: list[str] = []
+    for children, below in zip((tree.left, tree.right), tree.sums_below(masses), strict=True):
+        for parent, child in enumerate(children.tolist()):
+            if child >= 0:
+                angle, radius = layout.node_angle[child], layout.node_radius[child]
+            else:
+                angle, radius = layout.leaf_angle[~child], layout.leaf_radius[~child]
+            start = layout.node_angle[parent]
+            steps = 2 + int(abs(angle - start) / 0.03)
+            bend = np.append(np.linspace(start, angle, steps), angle)
+            lines.append(
+                _polar(np.append(np.full(steps, layout.node_radius[parent]), radius), bend)
+            )
+            widths.append(0.6 + 9.0 * float(np.sqrt(below[parent, 0])))
+            colours.append(_main_colour(below[parent, 1:], colouring))
+    return lines, widths, colours
+
+
+def _main_colour(masses: NDArray[np.float64], colouring: Colouring) -> str:
+    """Return the colour that has more than half of the mass, or grey."""
+    if masses.size and masses.max() > masses.sum() / 2:
+        return colouring.colours[int(masses.argmax())]
+    return MIXED
+
+
+def _ring(
+    tree: CodeTree, layout: _Layout, colouring: Colouring
+) -> tuple[list[NDArray[np.float64]], list[str]]:
+    """Return the band outside the tree: for each leaf its colours, stacked by share."""
+    half = np.pi * (1 - GAP) / tree.num_leaves * 0.88
+    corners = np.array([-half, half, half, -half])
+    wedges, colours = [], []
+    for token, angle in enumerate(layout.leaf_angle):
+        bounds = RING[0] + (RING[1] - RING[0]) * np.append(0, np.cumsum(colouring.shares[token]))
+        for index in np.flatnonzero(colouring.shares[token]):
+            low, high = bounds[index], bounds[index + 1]
+            wedges.append(_polar([low, low, high, high], angle + corners))
+            colours.append(colouring.colours[index])
+    return wedges, colours
+
+
+def _draw_scale(axes: Any, depth: int) -> None:
+    """Draw a faint ring for each length of code, with its number at the gap on top."""
+    from matplotlib.patches import Circle
+
+    step = max(1, round(depth / 20))
+    for bits in range(step, depth + 1, step):
+        radius = _ring_radius(bits, depth)
+        axes.add_patch(Circle((0, 0), radius, fill=False, lw=0.4, ec="#ececec", zorder=0))
+        axes.text(
+            0, radius, str(bits), fontsize=5.5, color="#999999", ha="center", va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, zorder=4,
+        )  # fmt: skip
+
+
+def _draw_labels(axes: Any, units: Sequence[str], layout: _Layout, radius_in: float) -> None:
+    """Write each unit outside the ring: letters upright, longer units along the spokes."""
+    pitch_pt = 2 * np.pi * radius_in * 72 * (1 - GAP) / len(units)
+    fontsize = float(np.clip(pitch_pt * 0.95, 1.0, 12.0))
+    for token in layout.leaf_order:
+        name, angle = display_name(units[token]), layout.leaf_angle[token]
+        degrees = np.degrees(angle) % 360
+        flipped = 90 < degrees < 270  # along the spokes none shall stand on its head
+        looks: dict[str, Any]
+        if _num_columns(name) == 1:
+            at = LABEL_AT + 0.45 * fontsize / 72 / radius_in
+            looks = {"ha": "center"}
+        else:
+            at = LABEL_AT
+            turned = degrees + 180 if flipped else degrees
+            looks = {"ha": "right" if flipped else "left", "rotation": turned}
+        axes.text(
+            at * np.cos(angle), at * np.sin(angle), name, va="center", fontsize=fontsize,
+            rotation_mode="anchor", parse_math=False, **looks,
+        )  # fmt: skip
+
+
+def _num_columns(name: str) -> int:
+    """Count the characters of a name that stand beside each other, not on top."""
+    return sum(not unicodedata.combining(character) for character in name)
+
+
+def _draw_legend(figure: Any, colouring: Colouring) -> None:
+    from matplotlib.lines import Line2D
+
+    if not colouring.names:
+        return
+    entries = [*zip(colouring.names, colouring.colours, strict=True), ("mixed", MIXED)]
+    figure.legend(
+        handles=[Line2D([], [], color=colour, lw=5, label=name) for name, colour in entries],
+        title=colouring.title, loc="outside right center",
+        frameon=False, fontsize=9, handlelength=1.2,
+    )  # fmt: skip
+
+
+def _polar(radius: Any, angle: Any) -> NDArray[np.float64]:
+    """Return points (n, 2) of a circle's coordinates."""
+    return np.column_stack((radius * np.cos(angle), radius * np.sin(angle)))
