@@ -17,10 +17,11 @@ LAYERS = [
     {"tokens", "kernels", "features", "augment"},
     {"corpora", "model"},
     {"data", "decode"},
-    {"training"},
+    {"recognizer", "training"},
     {"train"},
-    {"doctor"},
-    {"cli", "serve", "export", "report"},
+    {"doctor", "report"},
+    {"pipeline", "serve", "export"},
+    {"cli"},
     {"__init__", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -1,0 +1,129 @@
+"""Error rates of a set of hypotheses, by language and overall."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arborvox.score.bootstrap import Estimate, errors_of, lengths_of, resample_rates
+from arborvox.score.counts import (
+    ErrorCounts,
+    IntTable,
+    Metric,
+    count_table,
+    metrics_of,
+    split_units,
+)
+from arborvox.score.hypotheses import Transcription
+
+
+@dataclass(frozen=True)
+class RateScore:
+    """An error rate with its interval, and the edits behind it."""
+
+    counts: ErrorCounts
+    rate: Estimate
+
+
+@dataclass(frozen=True)
+class MetricScores:
+    """One metric: each language, all utterances pooled, and the mean of the languages."""
+
+    languages: Mapping[str, RateScore]
+    pooled: RateScore
+    macro: Estimate
+
+
+@dataclass(frozen=True)
+class SetSize:
+    """What was scored."""
+
+    num_utterances: int
+    num_unknown: int  # <unk> in the hypotheses
+    num_empty: int  # references without a unit
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All that scoring says about a set of hypotheses; metrics in order, the main one first."""
+
+    metrics: Mapping[Metric, MetricScores]
+    sizes: Mapping[str, SetSize]
+    total: SetSize
+    seed: int
+    num_samples: int
+
+
+def score_hypotheses(
+    transcriptions: Iterable[Transcription], unit: str, *, seed: int = 0, num_samples: int = 1000
+) -> Scores:
+    """Score hypotheses against their references, with bootstrap intervals."""
+    groups = group_by_language(transcriptions)
+    tables = {metric: count_by_language(groups, metric) for metric in metrics_of(unit)}
+    sizes = {name: _size(members) for name, members in groups.items()}
+    total = SetSize(
+        sum(size.num_utterances for size in sizes.values()),
+        sum(size.num_unknown for size in sizes.values()),
+        sum(size.num_empty for size in sizes.values()),
+    )
+    metrics = score_tables(tables, seed=seed, num_samples=num_samples)
+    return Scores(metrics, sizes, total, seed, num_samples)
+
+
+def score_tables(
+    tables: Mapping[Metric, Mapping[str, IntTable]], *, seed: int, num_samples: int
+) -> dict[Metric, MetricScores]:
+    """Score utterances whose edits are counted already, a `count_table` a metric and language."""
+    languages = list(next(iter(tables.values())))
+    samples = resample_rates(
+        {name: np.stack([errors_of(by[name]) for by in tables.values()], 1) for name in languages},
+        {name: np.stack([lengths_of(by[name]) for by in tables.values()], 1) for name in languages},
+        seed=seed,
+        num_samples=num_samples,
+    )
+    scored = {}
+    for column, metric in enumerate(tables):
+        counts = {name: ErrorCounts.total(table) for name, table in tables[metric].items()}
+        scored[metric] = MetricScores(
+            languages={
+                name: RateScore(counts[name], Estimate.from_samples(rates[:, column]))
+                for name, rates in samples.languages.items()
+            },
+            pooled=RateScore(
+                sum(counts.values(), ErrorCounts()),
+                Estimate.from_samples(samples.pooled[:, column]),
+            ),
+            macro=Estimate.from_samples(samples.macro[:, column]),
+        )
+    return scored
+
+
+def group_by_language(
+    transcriptions: Iterable[Transcription],
+) -> dict[str, list[Transcription]]:
+    """Sort utterances by language and id: the order of a file must not change any number."""
+    groups: dict[str, list[Transcription]] = {}
+    for transcription in sorted(transcriptions, key=lambda entry: (entry.language, entry.id)):
+        groups.setdefault(transcription.language, []).append(transcription)
+    return groups
+
+
+def count_by_language(
+    groups: Mapping[str, Sequence[Transcription]], metric: Metric
+) -> dict[str, IntTable]:
+    """Count the edits of each utterance, a table a language."""
+    return {
+        language: count_table(
+            (split_units(member.reference, metric), split_units(member.text, metric))
+            for member in members
+        )
+        for language, members in groups.items()
+    }
+
+
+def _size(members: Sequence[Transcription]) -> SetSize:
+    return SetSize(
+        len(members),
+        sum(member.num_unknown for member in members),
+        sum(not member.reference.strip() for member in members),
+    )
