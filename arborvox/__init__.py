@@ -5,7 +5,9 @@ The names below are imported when they are first used, so that `import arborvox`
 
 from typing import TYPE_CHECKING, Any
 
-from arborvox.version import VERSION as __version__
+from arborvox.version import VERSION
+
+__version__ = VERSION
 
 if TYPE_CHECKING:
     from arborvox.model.outputs import HierarchicalSoftmax, Softmax

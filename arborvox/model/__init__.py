@@ -1,0 +1,1 @@
+"""The recogniser: layers, encoder, decoder and the output layers that share one contract."""

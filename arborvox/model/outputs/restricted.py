@@ -1,0 +1,128 @@
+"""Output layers over some of the tokens: an inventory of a language's own sounds or letters.
+
+Both give the full layer's distribution on condition that the token is in the inventory:
+P(token) / P(inventory). So scores of different moments stay comparable in a search.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from arborvox.errors import ArborvoxError
+from arborvox.kernels.dispatch import choose
+from arborvox.kernels.reference import sort_scores
+from arborvox.kernels.tables import DEAD, SearchTree, TreeTables
+from arborvox.model.outputs.contract import OutputLayer
+from arborvox.model.outputs.hierarchical import HierarchicalSoftmax
+from arborvox.model.outputs.softmax import Softmax
+from arborvox.tree import CodeTree
+
+
+class RestrictedLayer(OutputLayer):
+    """The contract over the same V token ids, of which only the living ones have a probability."""
+
+    living: Tensor  # (n,) rising token ids
+
+    def __init__(self, layer: OutputLayer, ids: NDArray[np.int64]) -> None:
+        super().__init__(layer.hidden_size, layer.num_tokens, label_smoothing=0.0)
+        self.register_buffer("living", torch.from_numpy(ids), persistent=False)
+
+    @abstractmethod
+    def living_scores(self, h: Tensor) -> Tensor:
+        """Return scores of the living tokens, up to a constant for each row, (N, D) -> (N, n)."""
+
+    def nll(self, h: Tensor, targets: Tensor) -> Tensor:
+        """Return -log P(target) of each row, infinite outside the inventory, (N, D), (N,)."""
+        self._check_targets(h, targets)
+        return -self.log_probs(h).gather(1, targets[:, None].long()).squeeze(1)
+
+    def log_probs(self, h: Tensor) -> Tensor:
+        """Return log P of every token, -inf outside the inventory: (N, D) -> (N, V)."""
+        scores = self._living_log_probs(h)
+        full = scores.new_full((h.shape[0], self.num_tokens), -torch.inf)
+        return full.index_copy(1, self.living, scores)
+
+    @torch.no_grad()
+    def topk(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k best log P, best first, and their tokens: (N, D) -> (N, k), (N, k)."""
+        if not 1 <= k <= len(self.living):
+            raise ArborvoxError(f"k must lie in 1..{len(self.living)}, but it is {k}.")
+        return sort_scores(self._living_log_probs(h), self.living, k)
+
+    def _living_log_probs(self, h: Tensor) -> Tensor:
+        self._check_hidden(h)
+        return functional.log_softmax(self.living_scores(h), dim=1)
+
+
+class RestrictedSoftmax(RestrictedLayer):
+    """A softmax over the rows of the living tokens."""
+
+    def __init__(self, layer: Softmax, ids: NDArray[np.int64]) -> None:
+        super().__init__(layer, ids)
+        self.weight = nn.Parameter(layer.weight.detach()[self.living], requires_grad=False)
+        self.bias = nn.Parameter(layer.bias.detach()[self.living], requires_grad=False)
+
+    def living_scores(self, h: Tensor) -> Tensor:
+        """Return logits."""
+        return functional.linear(h.to(self.weight.dtype), self.weight, self.bias)
+
+
+class RestrictedHierarchicalSoftmax(RestrictedLayer):
+    """H-Softmax on the tree without its dead branches; only living gates are ever computed.
+
+    A gate with one living side hands all its mass to that side, and where both live they share by
+    the living mass below them. Both follow from dividing by the mass of all living leaves.
+    """
+
+    def __init__(self, layer: HierarchicalSoftmax, ids: NDArray[np.int64]) -> None:
+        super().__init__(layer, ids)
+        self.kernel = layer.kernel
+        pruned = prune(layer.tree, ids)
+        rows = torch.from_numpy(pruned.node_rows).long()
+        self.weight = nn.Parameter(layer.weight.detach()[rows], requires_grad=False)
+        gates = np.arange(len(rows), dtype=np.int32)  # of the weight that was picked
+        self.tables = TreeTables.of_pruned(pruned._replace(node_rows=gates))
+
+    def living_scores(self, h: Tensor) -> Tensor:
+        """Return the full layer's log-probabilities of the living leaves."""
+        h = h.to(self.weight.dtype)
+        scores: Tensor = choose(self.kernel, h).log_probs(h, self.weight, self.tables)
+        return scores
+
+
+def restrict(layer: OutputLayer, ids: Sequence[int]) -> RestrictedLayer:
+    """Return the layer conditioned on the token being one of `ids`; it cannot be trained."""
+    living = np.unique(np.array(list(ids), np.int64))
+    if len(living) < 2:
+        raise ArborvoxError("An inventory needs at least 2 tokens of the vocabulary.")
+    if living[0] < 0 or living[-1] >= layer.num_tokens:
+        raise ArborvoxError(f"An inventory's tokens must lie in 0..{layer.num_tokens - 1}.")
+    if isinstance(layer, HierarchicalSoftmax):
+        return RestrictedHierarchicalSoftmax(layer, living)
+    assert isinstance(layer, Softmax)
+    return RestrictedSoftmax(layer, living)
+
+
+def num_choices(layer: OutputLayer) -> int:
+    """Return how many tokens a layer can give, the largest k of its `topk`."""
+    return len(layer.living) if isinstance(layer, RestrictedLayer) else layer.num_tokens
+
+
+def prune(tree: CodeTree, ids: NDArray[np.int64]) -> SearchTree:
+    """Return what is left of a tree when only the leaves of rising `ids` live."""
+    alive = np.zeros(tree.num_leaves, np.int64)
+    alive[ids] = 1
+    on_left, on_right = tree.sums_below(alive)
+    kept = np.flatnonzero(on_left + on_right)  # still in level order
+    new_node = np.cumsum(on_left + on_right > 0) - 1
+    new_leaf = np.cumsum(alive) - 1
+    children = []
+    for old, below in ((tree.left[kept], on_left[kept]), (tree.right[kept], on_right[kept])):
+        new = np.where(old >= 0, new_node[np.maximum(old, 0)], ~new_leaf[~np.minimum(old, -1)])
+        children.append(np.where(below > 0, new, DEAD).astype(np.int32))
+    return SearchTree(kept.astype(np.int32), children[0], children[1], ids)
