@@ -63,8 +63,8 @@ exact and sorted. Ratios are to `nn.Linear` with cross entropy, or with log-soft
 1 is faster. Where the softmax's logits would pass {logits:g} GB it was not run, and times stand
 instead of ratios. The published formula (Algorithm 3) was run where its tensor of rows x V x depth
 stays within {published:g} GB. The adaptive softmax has the better of two sets of cutoffs. Weights
-are fresh, which makes a search open the most gates; `trained` has weights {scale:g} times as large,
-so that choices are clear-cut."""
+are fresh; `trained` has weights {scale:g} times as large, so that choices are clear-cut: a search
+then opens fewer gates, but deeper ones, which lie farther apart in memory."""
 
 
 class PublishedHSoftmax(nn.Module):

@@ -109,7 +109,14 @@ def _path_weight_gradient(ctx: Any, h: Tensor, loss_grads: Tensor) -> Tensor:
     """Sum each gate's gradient over its rows: dense (V - 1, D), or sparse over the gates met."""
     h_array, paths = as_array(h), ctx.tables.paths
     num_inner, num_entries = ctx.tables.num_inner, len(ctx.gate_grads)
-    bounds = np.empty(num_inner + 2, np.int64)
+    # np.zeros costs only the pages that are written, however large the vocabulary.
+    counts = np.zeros(num_inner, np.int32)
+    touched = np.empty(min(num_inner, num_entries), np.int64)
+    num_touched = numba_training.count_nodes(
+        ctx.targets, paths.offsets, paths.nodes, counts, touched
+    )
+    touched = np.sort(touched[:num_touched])
+    bounds = np.empty(num_touched + 1, np.int64)
     rows, scales = np.empty(num_entries, np.int32), np.empty(num_entries, h_array.dtype)
     numba_training.group_by_node(
         ctx.targets,
@@ -118,12 +125,12 @@ def _path_weight_gradient(ctx: Any, h: Tensor, loss_grads: Tensor) -> Tensor:
         ctx.starts,
         ctx.gate_grads,
         as_array(loss_grads),
+        touched,
+        counts,
         bounds,
         rows,
         scales,
     )
-    touched = np.flatnonzero(np.diff(bounds[:-1]))
-    # np.zeros leaves untouched pages unwritten, which torch.zeros does not.
     shape = (len(touched) if ctx.sparse else num_inner, h_array.shape[1])
     out = np.empty(shape, h_array.dtype) if ctx.sparse else np.zeros(shape, h_array.dtype)
 

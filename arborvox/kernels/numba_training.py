@@ -109,6 +109,20 @@ def path_loss(
 
 
 @kernel
+def count_nodes(targets: Any, offsets: Any, nodes: Any, counts: Any, touched: Any) -> int:
+    """Count how often each node is met, and list the nodes met; returns how many those are."""
+    num_touched = 0
+    for n in range(targets.shape[0]):
+        for j in range(offsets[targets[n]], offsets[targets[n] + 1]):
+            node = nodes[j]
+            if counts[node] == 0:
+                touched[num_touched] = node
+                num_touched += 1
+            counts[node] += 1
+    return num_touched
+
+
+@kernel
 def group_by_node(
     targets: Any,
     offsets: Any,
@@ -116,24 +130,26 @@ def group_by_node(
     starts: Any,
     gate_grads: Any,
     loss_grads: Any,
+    touched: Any,
+    counts: Any,
     bounds: Any,
     rows: Any,
     scales: Any,
 ) -> None:
-    """Sort path entries by node (counting sort): node m owns bounds[m]:bounds[m + 1]."""
-    bounds[:] = 0
-    # Counts are gathered two places up, so that filling moves each node's start to its end.
-    for n in range(targets.shape[0]):
-        for j in range(offsets[targets[n]], offsets[targets[n] + 1]):
-            bounds[nodes[j] + 2] += 1
-    for m in range(2, bounds.shape[0]):
-        bounds[m] += bounds[m - 1]
+    """Sort path entries by node (counting sort): touched[i] owns bounds[i]:bounds[i + 1].
+
+    Nothing here is as long as the vocabulary but `counts`, of which only the met nodes are read.
+    """
+    bounds[0] = 0
+    for i in range(touched.shape[0]):
+        bounds[i + 1] = bounds[i] + counts[touched[i]]
+        counts[touched[i]] = bounds[i]  # from now on: where the node's next entry goes
     for n in range(targets.shape[0]):
         begin = offsets[targets[n]]
         for j in range(offsets[targets[n] + 1] - begin):
             node = nodes[begin + j]
-            entry = bounds[node + 1]
-            bounds[node + 1] = entry + 1
+            entry = counts[node]
+            counts[node] = entry + 1
             rows[entry] = n
             scales[entry] = gate_grads[starts[n] + j] * loss_grads[n]
 
@@ -152,8 +168,7 @@ def weight_gradients(
 ) -> None:
     """Sum scale * h over the rows of touched[first:last], into out[node], or packed in order."""
     for i in range(first, last):
-        node = touched[i]
-        add_rows(out, i if packed else node, h, rows, scales, bounds[node], bounds[node + 1])
+        add_rows(out, i if packed else touched[i], h, rows, scales, bounds[i], bounds[i + 1])
 
 
 @kernel

@@ -15,12 +15,17 @@ from torch.nn import functional
 
 from arborvox.errors import ArborvoxError
 from arborvox.kernels.dispatch import choose
+from arborvox.kernels.numba_inventory import best_living
 from arborvox.kernels.reference import sort_scores
 from arborvox.kernels.tables import DEAD, SearchTree, TreeTables
+from arborvox.kernels.threads import run_split
 from arborvox.model.outputs.contract import OutputLayer
 from arborvox.model.outputs.hierarchical import HierarchicalSoftmax
 from arborvox.model.outputs.softmax import Softmax
 from arborvox.tree import CodeTree
+
+# Fewer rows than this are not worth waking a thread for.
+ROWS_PER_THREAD = 64
 
 
 class RestrictedLayer(OutputLayer):
@@ -50,9 +55,12 @@ class RestrictedLayer(OutputLayer):
     @torch.no_grad()
     def topk(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best log P, best first, and their tokens: (N, D) -> (N, k), (N, k)."""
+        self._check_k(k)
+        return sort_scores(self._living_log_probs(h), self.living, k)
+
+    def _check_k(self, k: int) -> None:
         if not 1 <= k <= len(self.living):
             raise ArborvoxError(f"k must lie in 1..{len(self.living)}, but it is {k}.")
-        return sort_scores(self._living_log_probs(h), self.living, k)
 
     def _living_log_probs(self, h: Tensor) -> Tensor:
         self._check_hidden(h)
@@ -87,6 +95,24 @@ class RestrictedHierarchicalSoftmax(RestrictedLayer):
         self.weight = nn.Parameter(layer.weight.detach()[rows], requires_grad=False)
         gates = np.arange(len(rows), dtype=np.int32)  # of the weight that was picked
         self.tables = TreeTables.of_pruned(pruned._replace(node_rows=gates))
+
+    @torch.no_grad()
+    def topk(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k best log P, best first, and their tokens: (N, D) -> (N, k), (N, k)."""
+        if not h.is_cpu or self.kernel == "reference":
+            return super().topk(h, k)
+        self._check_hidden(h)
+        self._check_k(k)
+        tree = self.tables.search
+        gates = torch.mm(h.to(self.weight.dtype), self.weight.t()).numpy()  # (N, living gates)
+        values, ids = np.empty((len(gates), k), gates.dtype), np.empty((len(gates), k), np.int64)
+        shared = (gates, tree.left, tree.right, tree.leaf_ids)
+        run_split(
+            lambda first, last: best_living(*shared, first, last, values, ids),
+            len(gates),
+            ROWS_PER_THREAD,
+        )
+        return torch.from_numpy(values), torch.from_numpy(ids)
 
     def living_scores(self, h: Tensor) -> Tensor:
         """Return the full layer's log-probabilities of the living leaves."""
