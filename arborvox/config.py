@@ -8,7 +8,7 @@ import difflib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -102,7 +102,7 @@ class FeaturesConfig(Section):
 class AugmentConfig(Section):
     """What is done to the training audio so that little of it goes a long way."""
 
-    speeds: tuple[float, ...] = (0.9, 1.0, 1.1)
+    speeds: tuple[Annotated[float, Field(gt=0)], ...] = Field((0.9, 1.0, 1.1), min_length=1)
     frequency_masks: int = Field(2, ge=0)
     max_frequency_mask: int = Field(10, ge=0)
     time_masks: int = Field(2, ge=0)
@@ -182,29 +182,63 @@ class ModelConfig(Section):
 class TrainConfig(Section):
     """The loop: batches, optimizer, schedule, checkpoints."""
 
-    batch_s: float = Field(100.0, gt=0)
+    batch_s: float = Field(100.0, gt=0)  # padding included, over all processes together
     accumulate: int = Field(1, gt=0)
     max_epochs: int = Field(100, gt=0)
     max_steps: int | None = Field(None, gt=0)
     max_duration_s: float = Field(30.0, gt=0)
     language_temperature: float = Field(1.0, gt=0)
-    duration_jitter: float = Field(0.03, ge=0, lt=1)
+    duration_jitter: float = Field(0.03, ge=0, lt=1)  # mixes neighbours in length
     workers: int = Field(1, ge=0)
     optimizer: Literal["adam", "adamw"] = "adamw"
     schedule: Literal["warmup", "noam", "cosine"] = "warmup"
     learning_rate: float = Field(1e-3, gt=0)
     warmup_steps: int = Field(25000, ge=0)
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: float = Field(0.01, ge=0)  # of adamw; adam has none
     clip: float = Field(5.0, gt=0)
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     compile: bool = False
-    evaluate_every: int | None = Field(None, gt=0)
-    patience: int | None = Field(None, gt=0)
+    evaluate_every: int | None = Field(None, gt=0)  # steps; as often as `save_every` if not set
+    patience: int | None = Field(None, gt=0)  # evaluations without a gain before the end
     average_best: int = Field(5, gt=0)
     keep: int = Field(3, gt=0)
     save_every: int = Field(500, gt=0)
     init_from: str | None = None
     seed: int = 0
+
+
+class DecodeConfig(Section):
+    """How `arborvox run` lets the test set be recognised."""
+
+    # auto: CTC and attention together where the model has both.
+    mode: Literal[
+        "auto", "ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring"
+    ] = "auto"
+    beam: int = Field(10, gt=0)
+    ctc_weight: float = Field(0.3, ge=0, le=1)
+    lm: str | None = None
+    lm_weight: float = Field(0.3, ge=0)
+    length_bonus: float = 0.0
+    # corpus: each language's own inventory of units, where the corpus has them; both: two tables.
+    inventory: Literal["none", "corpus", "both"] = "none"
+
+
+class ReportConfig(Section):
+    """How certain the report's numbers are made, and how much it shows."""
+
+    samples: int = Field(2000, gt=0)
+    seed: int = Field(0, ge=0)
+    examples: int = Field(6, ge=0)
+
+
+class VariantConfig(Section):
+    """One model of a comparison: a name, and what is set otherwise than in the rest."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    label: str | None = None
+    set: dict[str, Any] = Field(default_factory=dict)
+    # A pretrained model is trained for others to start from (`train.init_from: NAME`), not scored.
+    role: Literal["compare", "pretrain"] = "compare"
 
 
 class Recipe(Section):
@@ -218,6 +252,9 @@ class Recipe(Section):
     augment: AugmentConfig = AugmentConfig()
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
+    decode: DecodeConfig = DecodeConfig()
+    report: ReportConfig = ReportConfig()
+    variants: tuple[VariantConfig, ...] = ()
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -314,6 +351,8 @@ def _section_at(path: tuple[str, ...]) -> type[BaseModel]:
     """Return the section class at a key path."""
     section: type[BaseModel] = Recipe
     for part in path:
+        if part.isdecimal():  # the place in a list of sections
+            continue
         inner = _section_type(section.model_fields[part].annotation)
         if inner is None:
             break

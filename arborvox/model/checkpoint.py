@@ -1,0 +1,171 @@
+"""Checkpoint folders: whole, readable, written in one stroke, and without any pickle.
+
+step-000500/
+  checkpoint.json      format, version, and the checksum of the weights
+  model.safetensors    weights and the features' mean and deviation
+  config.yaml          the resolved recipe
+  tokens.json          the units
+  tree.json            the code tree, where the recipe has one
+  README.md            the model card
+"""
+
+import errno
+import hashlib
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from arborvox.config import Recipe, load_recipe, show_recipe
+from arborvox.errors import ArborvoxError
+from arborvox.files import atomic_path, read_json, write_json_atomic, write_text_atomic
+from arborvox.model.asr import ASR
+from arborvox.model.model_card import model_card
+from arborvox.tokens.tokenizer import Tokenizer
+from arborvox.tree import CodeTree
+from arborvox.tree.storage import load_tree, save_tree
+
+FORMAT = "arborvox-checkpoint"
+VERSION = 1
+
+HEAD = "checkpoint.json"
+WEIGHTS = "model.safetensors"
+CONFIG = "config.yaml"
+TOKENS = "tokens.json"
+TREE = "tree.json"
+CARD = "README.md"
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """All that a checkpoint folder holds; the network is in evaluation mode."""
+
+    folder: Path
+    model: ASR
+    recipe: Recipe
+    tokenizer: Tokenizer
+    tree: CodeTree | None
+
+
+def save_checkpoint(
+    folder: Path, model: ASR, recipe: Recipe, tokenizer: Tokenizer, tree: CodeTree | None
+) -> None:
+    """Write a checkpoint folder; it appears whole, and replaces an older one of the same name."""
+    folder = folder.absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    try:
+        with atomic_path(part / WEIGHTS) as weights:
+            save_file(_plain_tensors(model), weights)
+        write_text_atomic(part / CONFIG, show_recipe(recipe))
+        tokenizer.save(part / TOKENS)
+        if tree is not None:
+            save_tree(tree, part / TREE)
+        write_text_atomic(part / CARD, model_card(model, recipe, tokenizer))
+        head = {"format": FORMAT, "version": VERSION, "sha256": {WEIGHTS: _sha256(part / WEIGHTS)}}
+        write_json_atomic(part / HEAD, head)
+        part.chmod(0o777 & folder.parent.stat().st_mode)
+        _publish(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
+    """Read a checkpoint folder, or say which of its files is missing, damaged or too new."""
+    folder = find_checkpoint(folder)
+    checksums = _read_head(folder / HEAD)
+    for name in (WEIGHTS, CONFIG, TOKENS):
+        if not (folder / name).is_file():
+            raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
+    recipe = load_recipe(folder / CONFIG)
+    tokenizer = Tokenizer.load(folder / TOKENS)
+    tree = load_tree(folder / TREE, tokenizer.units) if (folder / TREE).exists() else None
+    tensors = _read_weights(folder / WEIGHTS, checksums.get(WEIGHTS), device)
+    with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
+        model = ASR(recipe.model, recipe.features.num_mels, len(tokenizer), tree)
+    try:
+        model.to(device).load_state_dict(tensors)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip().rstrip(".")
+        raise ArborvoxError(
+            f"{folder / WEIGHTS} does not fit {CONFIG} beside it ({first}); "
+            f"use the files of one checkpoint together."
+        ) from None
+    return LoadedModel(folder, model.eval(), recipe, tokenizer, tree)
+
+
+def find_checkpoint(place: Path) -> Path:
+    """Return the checkpoint folder that a path stands for: itself, or the final one of a run."""
+    place = place.absolute()
+    for folder in (place, _set_aside(place), place / "final"):
+        if (folder / HEAD).is_file():
+            return folder
+    if not place.is_dir():
+        raise ArborvoxError(f"There is no checkpoint folder {place}.")
+    raise ArborvoxError(
+        f"{place} is no checkpoint folder: it has no {HEAD}, nor does a folder `final` in it."
+    )
+
+
+def _publish(part: Path, folder: Path) -> None:
+    """Give the finished folder its name; the old one steps aside, so one of them always stands."""
+    aside = _set_aside(folder)
+    try:
+        part.rename(folder)  # also replaces an empty folder
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+        folder.rename(aside)
+        part.rename(folder)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _set_aside(folder: Path) -> Path:
+    """Name the place of an old checkpoint while its successor takes over the name."""
+    return folder.with_name(f".{folder.name}.previous")
+
+
+def _plain_tensors(model: ASR) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+
+
+def _read_head(path: Path) -> dict[str, str]:
+    """Check format and version; return the checksums by file name."""
+    head: Any = read_json(path)
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise ArborvoxError(f'{path} is not the head of a checkpoint: "format" is not "{FORMAT}".')
+    version, checksums = head.get("version"), head.get("sha256")
+    if not isinstance(version, int) or not isinstance(checksums, dict):
+        raise ArborvoxError(f'{path} is damaged: "version" or "sha256" is missing.')
+    if version > VERSION:
+        raise ArborvoxError(
+            f"{path}: the checkpoint has format version {version}, and this Arborvox reads up to "
+            f"{VERSION}; install a newer Arborvox."
+        )
+    return checksums
+
+
+def _read_weights(
+    path: Path, checksum: str | None, device: torch.device | str
+) -> dict[str, Tensor]:
+    if _sha256(path) != checksum:
+        raise ArborvoxError(
+            f"{path} is damaged: its checksum is not that of {HEAD}; copy it again."
+        )
+    try:
+        tensors: dict[str, Tensor] = load_file(path, device=str(device))
+    except SafetensorError as error:
+        raise ArborvoxError(f"{path} is not a safetensors file ({error}).") from None
+    return tensors
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

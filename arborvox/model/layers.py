@@ -1,0 +1,71 @@
+"""Parts that encoder and decoder layers share: padding masks, feed-forward, convolution module."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from arborvox.model.dropout import Dropout
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Which frames of a padded batch are not real, in the two forms that layers need."""
+
+    frames: Tensor  # (B, T, 1) bool, true at padding
+    key_bias: Tensor  # (B, 1, 1, T) 0 at real frames, -inf at padding
+
+    @classmethod
+    def of(cls, lens: Tensor, num_frames: int, dtype: torch.dtype) -> "Padding | None":
+        """Return the masks for lengths (B,), or nothing where no frame is padding."""
+        frames = torch.arange(num_frames, device=lens.device) >= lens[:, None]  # (B, T)
+        # Asking a GPU would make it wait; there the masks are always made.
+        if frames.device.type == "cpu" and not frames.any():
+            return None
+        zeros = torch.zeros(frames.shape, dtype=dtype, device=lens.device)
+        key_bias = zeros.masked_fill(frames, float("-inf"))
+        return cls(frames[:, :, None], key_bias[:, None, None, :])
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with an activation between them."""
+
+    def __init__(self, width: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.expand = nn.Linear(width, hidden)
+        self.dropout = Dropout(dropout)
+        self.contract = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Transform each frame on its own, (..., D) -> (..., D)."""
+        out: Tensor = self.contract(self.dropout(functional.silu(self.expand(x))))
+        return out
+
+
+class ConvolutionModule(nn.Module):
+    """Conformer's convolution: gate, depthwise convolution over time, norm, activation.
+
+    The norm is a LayerNorm where the Conformer paper has a BatchNorm: statistics over a batch
+    would let padding and batch mates into a result, and would differ between one process and many.
+    """
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.expand = nn.Linear(width, 2 * width)
+        self.depthwise = nn.Conv2d(
+            width, width, kernel_size=(1, kernel), padding=(0, kernel // 2), groups=width
+        )
+        self.norm = nn.LayerNorm(width)
+        self.contract = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, padding: Padding | None) -> Tensor:
+        """Mix neighbouring frames, (B, T, D) -> (B, T, D)."""
+        x = functional.glu(self.expand(x), dim=-1)
+        if padding is not None:
+            x = x.masked_fill(padding.frames, 0)  # the edge of an utterance looks like zeros
+        # (B, T, D) seen as a channels-last picture of height 1: no copy, and the fast kernel.
+        picture = x.unsqueeze(1).permute(0, 3, 1, 2)  # (B, D, 1, T)
+        x = self.depthwise(picture).permute(0, 2, 3, 1).squeeze(1)
+        out: Tensor = self.contract(functional.silu(self.norm(x)))
+        return out

@@ -1,0 +1,250 @@
+"""Seconds of audio trained per second of time: our default against the plain way, at two sizes.
+
+    python benchmarks/training.py [--size small] [--threads 1] [--budget-s 60]
+
+The plain version is the same network (benchmarks/plain_network.py; equality is checked first) in
+fp32, with torch's dropout, naive attention, unfused Adam and batches in random order. Both fill
+batches up to 100 s, padding included. Steps of all versions alternate and medians are compared,
+so that a busy neighbour disturbs all alike. Freed memory is kept by all of them.
+"""
+
+import argparse
+import copy
+import itertools
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from plain_network import make_plain
+from timing import describe_machine, interleave, peak_memory_mb
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from arborvox.config import ModelConfig, TrainConfig
+from arborvox.model.asr import ASR
+from arborvox.model.memory import keep_freed_memory
+from arborvox.training.optimizer import make_optimizer
+from arborvox.training.plan import cut_batches
+from arborvox.training.precision import autocast, choose_precision
+from arborvox.tree import HuffmanTree
+
+BATCH_S = 100.0
+FRAMES_PER_S = 100
+TOKENS_PER_S = 12
+NUM_MELS = 80
+NUM_TOKENS = 340
+CPU = torch.device("cpu")
+
+# Utterances of single words, and of sentences.
+DURATIONS_S = {"1-2 s": (1.0, 2.0), "10 s": (8.0, 12.0)}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Random features and tokens, and how much of them is real."""
+
+    features: Tensor  # (B, T, M)
+    feature_lens: Tensor  # (B,)
+    tokens: Tensor  # (B, U)
+    token_lens: Tensor  # (B,)
+
+    @property
+    def audio_s(self) -> float:
+        """Seconds of real audio."""
+        return float(self.feature_lens.sum()) / FRAMES_PER_S
+
+    @property
+    def padding_share(self) -> float:
+        """Share of the frames that is padding."""
+        return 1.0 - float(self.feature_lens.sum()) / self.features[..., 0].numel()
+
+
+@dataclass(frozen=True)
+class Version:
+    """A way to take training steps, and the batches it takes them on, in turn."""
+
+    name: str
+    step: Callable[[Batch], None]
+    batches: Sequence[Batch]
+
+    def steps(self) -> Callable[[], None]:
+        """Return a function that takes the next step whenever it is called."""
+        batches = itertools.cycle(self.batches)
+        return lambda: self.step(next(batches))
+
+    @property
+    def audio_s(self) -> float:
+        """Seconds of real audio in a step, on average."""
+        return statistics.mean(batch.audio_s for batch in self.batches)
+
+
+def make_batches(durations_s: NDArray[np.float64], count: int) -> list[Batch]:
+    """Cut durations into batches in the order given; return some from all over the corpus."""
+    cuts = cut_batches(durations_s, BATCH_S)[:-1]  # the last one is not full
+    chosen = cuts[np.linspace(0, len(cuts) - 1, count).round().astype(int)]
+    return [_make_batch(durations_s[begin:end]) for begin, end in chosen]
+
+
+def _make_batch(durations_s: NDArray[np.float64]) -> Batch:
+    generator = torch.Generator().manual_seed(len(durations_s))
+    feature_lens = torch.from_numpy((durations_s * FRAMES_PER_S).astype(np.int64))
+    token_lens = torch.from_numpy((durations_s * TOKENS_PER_S).astype(np.int64))
+    shape = (len(durations_s), int(token_lens.max()))
+    tokens = torch.randint(1, NUM_TOKENS, shape, generator=generator)
+    tokens[torch.arange(shape[1]) >= token_lens[:, None]] = -1
+    features = torch.randn(shape[0], int(feature_lens.max()), NUM_MELS, generator=generator)
+    return Batch(features, feature_lens, tokens, token_lens)
+
+
+def make_model(size: str, output: str) -> ASR:
+    """Build a network with the same weights every time."""
+    torch.manual_seed(0)
+    counts = [1 + 100_000 // (rank + 1) for rank in range(NUM_TOKENS)]  # Zipf, as units are
+    config = ModelConfig.model_validate({"size": size, "output": output})
+    return ASR(config, NUM_MELS, NUM_TOKENS, HuffmanTree.from_counts(counts))
+
+
+def make_step(
+    model: ASR, optimizer: torch.optim.Optimizer, precision: str
+) -> Callable[[Batch], None]:
+    """Return a whole training step as a function of a batch."""
+
+    def step(batch: Batch) -> None:
+        with autocast(CPU, precision):
+            losses = model(batch.features, batch.feature_lens, batch.tokens, batch.token_lens)
+        (losses.total / losses.num_tokens).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def default_version(size: str, output: str, batches: Sequence[Batch]) -> Version:
+    """Return the way `arborvox train` does it."""
+    model = make_model(size, output)
+    precision = choose_precision("auto", CPU, model.config.width)
+    step = make_step(model, make_optimizer(model, TrainConfig()), precision)
+    return Version(f"default, {output}", step, batches)
+
+
+def plain_version(size: str, batches: Sequence[Batch]) -> Version:
+    """Return the way one would first write it, with a softmax."""
+    model = make_plain(make_model(size, "softmax"))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=False, fused=False)
+    return Version("plain fp32", make_step(model, optimizer, "fp32"), batches)
+
+
+def check_same_network(size: str, batch: Batch) -> None:
+    """Stop if the plain network computes anything else than ours."""
+    model = make_model(size, "softmax").eval()
+    plain = make_plain(copy.deepcopy(model))
+    small = Batch(
+        batch.features[:2], batch.feature_lens[:2], batch.tokens[:2], batch.token_lens[:2]
+    )
+    inputs = (small.features, small.feature_lens, small.tokens, small.token_lens)
+    with torch.no_grad():
+        torch.testing.assert_close(model(*inputs).total, plain(*inputs).total, rtol=1e-4, atol=0)
+
+
+def count_flops(size: str, batch: Batch) -> int:
+    """Count the operations of the matrix products and convolutions in one training step."""
+    model = make_model(size, "softmax")
+    with FlopCounterMode(display=False) as counter:
+        losses = model(batch.features, batch.feature_lens, batch.tokens, batch.token_lens)
+        losses.total.backward()
+    return int(counter.get_total_flops())
+
+
+def gemm_peak(dtype: torch.dtype, size: int = 2048, rounds: int = 7) -> float:
+    """Measure the best rate of a large matrix product, in operations per second."""
+    a, b = torch.randn(2, size, size).to(dtype)
+    times = interleave({"product": lambda: a @ b}, budget_s=0.5, sample_s=0, rounds=(rounds, 50))
+    return 2.0 * size**3 / min(times["product"].samples_s)
+
+
+def compare(size: str, kind: str, budget_s: float) -> None:
+    """Time all versions at one size and kind of utterance, and print a table."""
+    durations_s = random_durations_s(kind)
+    bucketed = make_batches(np.sort(durations_s), count=5)
+    mixed = make_batches(durations_s, count=5)
+    check_same_network(size, mixed[0])
+    flops_per_s = count_flops(size, bucketed[2]) / bucketed[2].audio_s
+    versions = [
+        default_version(size, "hierarchical", bucketed),
+        default_version(size, "softmax", bucketed),
+        plain_version(size, mixed),
+    ]
+    cases = {version.name: version.steps() for version in versions}
+    times = interleave(cases, budget_s=budget_s, sample_s=0)
+    speeds = {v.name: v.audio_s / times[v.name].median_s for v in versions}
+    hierarchical, softmax, plain = speeds.values()
+    bf16, fp32 = gemm_peak(torch.bfloat16), gemm_peak(torch.float32)
+    print(f"\nsize {size}, utterances of {kind}, batches of {BATCH_S:g} s")
+    print(
+        f"{'version':<24}{'audio s/s':>10}{'spread':>8}{'vs plain':>10}{'padding':>9}{'of peak':>9}"
+    )
+    for version in versions:
+        speed, spread = speeds[version.name], times[version.name].spread
+        padding = statistics.mean(batch.padding_share for batch in version.batches)
+        used = speed * flops_per_s / (fp32 if version is versions[-1] else bf16)
+        print(
+            f"{version.name:<24}{speed:>10.1f}{spread:>8.0%}{speed / plain:>10.2f}"
+            f"{padding:>9.1%}{used:>9.1%}"
+        )
+    print(f"hierarchical / softmax, audio per second: {hierarchical / softmax:.2f}")
+    print(f"peaks: bf16 {bf16 / 1e9:.0f}, fp32 {fp32 / 1e9:.0f} GFLOP/s of a 2048^3 product")
+
+
+def random_durations_s(kind: str) -> NDArray[np.float64]:
+    """Draw a corpus of utterances of one kind."""
+    return np.random.default_rng(0).uniform(*DURATIONS_S[kind], 4000)
+
+
+def print_peak_memory(size: str, kind: str) -> None:
+    """Print how much memory building the default network and three steps with it take at most."""
+
+    def build_and_step() -> None:
+        batches = make_batches(np.sort(random_durations_s(kind)), count=3)
+        take_step = default_version(size, "hierarchical", batches).steps()
+        for _ in batches:
+            take_step()
+
+    peak_mb = peak_memory_mb(build_and_step)
+    told = "not measurable here" if peak_mb is None else f"{peak_mb / 1024:.2f} GB"
+    print(f"peak memory, size {size}, utterances of {kind}: {told}")
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--size", choices=["small", "paper"], action="append")
+    parser.add_argument("--utterances", choices=list(DURATIONS_S), action="append")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--budget-s", type=float, default=60.0, help="time for each table")
+    parser.add_argument("--memory-only", action="store_true", help="only print the peak memory")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    keep_freed_memory()
+    kinds = options.utterances or list(DURATIONS_S)
+    if options.memory_only:
+        print_peak_memory((options.size or ["paper"])[0], kinds[0])
+        return
+    print(", ".join(f"{name} {value}" for name, value in describe_machine().items()))
+    print(f"{options.threads} threads")
+    for size in options.size or ["small", "paper"]:
+        for kind in kinds:
+            compare(size, kind, options.budget_s)
+            # A fresh process: memory that the other versions have left would hide some of it.
+            flags = ["--memory-only", "--size", size, "--utterances", kind]
+            subprocess.run([sys.executable, str(Path(__file__)), *flags], check=True)
+
+
+if __name__ == "__main__":
+    main()
