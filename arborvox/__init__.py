@@ -11,6 +11,7 @@ __version__ = VERSION
 
 if TYPE_CHECKING:
     from arborvox.model.outputs import HierarchicalSoftmax, Softmax
+    from arborvox.recognizer import load
     from arborvox.tree import CodeTree, HuffmanTree
 
 _HOMES = {
@@ -18,9 +19,10 @@ _HOMES = {
     "Softmax": "arborvox.model.outputs",
     "CodeTree": "arborvox.tree",
     "HuffmanTree": "arborvox.tree",
+    "load": "arborvox.recognizer",
 }
 
-__all__ = ["CodeTree", "HierarchicalSoftmax", "HuffmanTree", "Softmax", "__version__"]
+__all__ = ["CodeTree", "HierarchicalSoftmax", "HuffmanTree", "Softmax", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,118 @@
+"""Searches that need the CTC branch alone, and the alignment that tells when a token was said."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from arborvox.decode import ctc_kernels
+from arborvox.decode.hypothesis import Hypothesis
+from arborvox.decode.language_model import LanguageModel
+from arborvox.decode.network import Encoded, Network
+from arborvox.kernels.threads import run_split
+from arborvox.tokens.tokenizer import EOS_ID
+
+LogProbs = NDArray[np.float32]  # (B, T', V + 1), the blank last
+
+
+def ctc_greedy(network: Network, encoded: Encoded) -> list[Hypothesis]:
+    """Take the best label of each frame, merge repeats, drop blanks."""
+    values, labels = network.ctc_best(encoded)
+    return [
+        _collapse(values[b, :T], labels[b, :T], network.blank)
+        for b, T in enumerate(encoded.lens.tolist())
+    ]
+
+
+def ctc_beam(
+    network: Network,
+    encoded: Encoded,
+    *,
+    beam: int,
+    num_best: int = 1,
+    lm: LanguageModel | None = None,
+    lm_weight: float = 0.0,
+    length_bonus: float = 0.0,
+) -> list[list[Hypothesis]]:
+    """Find the transcripts that are best over all their alignments, best first."""
+    log_probs = network.ctc_log_probs(encoded)
+    found = search_prefixes(log_probs, encoded.lens.tolist(), beam, lm, lm_weight, length_bonus)
+    return [
+        [
+            align_hypothesis(log_probs[b, :T], Hypothesis(tokens, score, ()))
+            for tokens, score, _ in prefixes[:num_best]
+        ]
+        for b, (prefixes, T) in enumerate(zip(found, encoded.lens.tolist(), strict=True))
+    ]
+
+
+def search_prefixes(
+    log_probs: LogProbs,
+    lens: Sequence[int],
+    beam: int,
+    lm: LanguageModel | None,
+    lm_weight: float,
+    length_bonus: float,
+) -> list[list[tuple[tuple[int, ...], float, float]]]:
+    """Return tokens, score and log P by CTC of the `beam` best prefixes of each utterance."""
+    B, T, num_labels = log_probs.shape
+    # Of a prefix's best labels up to `beam` may lead to prefixes that the beam has already; one is
+    # the blank, one <eos>, and one repeats the last label.
+    C = min(num_labels, 2 * beam + 3)
+    candidates = torch.from_numpy(log_probs).topk(C, dim=2).indices.numpy()
+    automaton = LanguageModel.none() if lm is None else lm
+    tokens, token_lens = np.empty((B, beam, T), np.int32), np.empty((B, beam), np.int32)
+    scores, ctc_scores = np.empty((B, beam)), np.empty((B, beam))
+    found = np.empty(B, np.int64)
+
+    def work(first: int, last: int) -> None:
+        for b in range(first, last):
+            frames = slice(lens[b])
+            found[b] = ctc_kernels.prefix_beam(
+                log_probs[b, frames], candidates[b, frames], beam, automaton, lm_weight,
+                length_bonus, tokens[b], token_lens[b], scores[b], ctc_scores[b],
+            )  # fmt: skip
+
+    run_split(work, B, 1)
+    return [
+        [
+            (
+                tuple(tokens[b, n, : token_lens[b, n]].tolist()),
+                float(scores[b, n]),
+                float(ctc_scores[b, n]),
+            )
+            for n in range(found[b])
+        ]
+        for b in range(B)
+    ]
+
+
+def align_hypothesis(log_probs: NDArray[np.float32], found: Hypothesis) -> Hypothesis:
+    """Add when each token was said, (T', V + 1), and where it has no confidence yet, that too."""
+    U = len(found.tokens)
+    frames, means = np.empty((U, 2), np.int64), np.empty(U)
+    possible = ctc_kernels.align(log_probs, np.array(found.tokens, np.int64), frames, means)
+    confidences = found.confidences
+    if U and not confidences:
+        confidences = tuple(np.exp(means).tolist()) if possible else (0.0,) * U
+    spans = tuple((begin, end) for begin, end in frames.tolist()) if possible else ()
+    return Hypothesis(found.tokens, found.score, confidences, spans)
+
+
+def _collapse(values: NDArray[np.float32], labels: NDArray[np.int64], blank: int) -> Hypothesis:
+    """Turn the best label of each frame, (T',), into tokens."""
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    ends = np.append(starts[1:], len(labels))
+    spans = [
+        (int(labels[begin]), int(begin), int(end))
+        for begin, end in zip(starts, ends, strict=True)
+        if labels[begin] not in (blank, EOS_ID)
+    ]
+    return Hypothesis(
+        tokens=tuple(token for token, _, _ in spans),
+        score=float(values.sum(dtype=np.float64)),
+        confidences=tuple(math.exp(float(values[begin:end].mean())) for _, begin, end in spans),
+        frames=tuple((begin, end) for _, begin, end in spans),
+    )

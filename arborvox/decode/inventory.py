@@ -1,0 +1,56 @@
+"""Inventories: which sounds or letters a language has, as a file that a linguist can write."""
+
+import unicodedata
+from pathlib import Path
+
+from arborvox.console import warn
+from arborvox.errors import ArborvoxError
+from arborvox.tokens.segmentation import PIECE_SPACE
+from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
+
+SPACE_NAME = "<space>"
+MAX_NAMED = 10
+
+
+def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
+    """Read units, one a line, and return the tokens that they allow, special ones included.
+
+    The end, language tags and, between characters, the space are always allowed; <unk> never is.
+    Of a BPE vocabulary all pieces are allowed that are made of the listed characters.
+    """
+    listed = _read_units(path)
+    allowed = [token for token in range(tokenizer.num_special) if token != UNK_ID]
+    written = range(tokenizer.num_special, len(tokenizer))
+    if tokenizer.unit == "bpe":
+        letters = {character for unit in listed for character in unit} | {PIECE_SPACE}
+        known = [token for token in written if letters.issuperset(tokenizer.units[token])]
+        missing: set[str] = set()
+    else:
+        known = [token for token in written if tokenizer.units[token] in {*listed, " "}]
+        missing = listed - {tokenizer.units[token] for token in known} - {" "}
+    if not any(tokenizer.units[token] != " " for token in known):
+        raise ArborvoxError(f"{path}: the model has none of its {len(listed)} units.")
+    if missing:
+        names = " ".join(sorted(missing)[:MAX_NAMED]) + (" …" if len(missing) > MAX_NAMED else "")
+        warn(f"{path}: {len(missing)} of {len(listed)} units are not in the model: {names}")
+    assert EOS_ID in allowed
+    return allowed + known
+
+
+def _read_units(path: Path) -> set[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise ArborvoxError(f"There is no inventory {path}.") from None
+    except UnicodeDecodeError:
+        raise ArborvoxError(f"{path} is not UTF-8 text.") from None
+    units = set()
+    for number, line in enumerate(lines, start=1):
+        unit = unicodedata.normalize("NFC", line.strip())
+        if len(unit.split()) > 1:
+            raise ArborvoxError(f"{path}, line {number}: one unit a line, not {unit!r}.")
+        if unit:
+            units.add(" " if unit == SPACE_NAME else unit)
+    if not units:
+        raise ArborvoxError(f"{path} lists no units.")
+    return units

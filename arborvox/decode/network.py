@@ -1,0 +1,218 @@
+"""A trained model as searches see it: in the fastest type, with its outputs, and with a clock."""
+
+import contextlib
+import copy
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from arborvox.decode.packing import pack_linear_layers
+from arborvox.errors import ArborvoxError
+from arborvox.model.asr import ASR
+from arborvox.model.decoder import Decoder, DecoderCache
+from arborvox.model.outputs import OutputLayer
+from arborvox.model.outputs.restricted import num_choices, restrict
+
+# Narrower networks lose more by casting than they win by short products.
+MIN_BF16_WIDTH = 128
+
+PRECISIONS = ("auto", "bf16", "fp32")
+STAGES = ("features", "encoder", "decoder", "output", "search")
+
+
+class StageClock:
+    """Adds up where the time of decoding goes."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+
+    @contextlib.contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Charge the time of a block to a stage."""
+        start_s = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] += time.perf_counter() - start_s
+
+    @contextlib.contextmanager
+    def rest(self, stage: str) -> Iterator[None]:
+        """Charge to a stage what a block takes beyond the stages that are charged inside it."""
+        start_s, charged_s = time.perf_counter(), sum(self.seconds.values())
+        try:
+            yield
+        finally:
+            inside_s = sum(self.seconds.values()) - charged_s
+            self.seconds[stage] += time.perf_counter() - start_s - inside_s
+
+
+@dataclass
+class Encoded:
+    """Encoded utterances side by side."""
+
+    states: Tensor  # (B, T', D)
+    lens: Tensor  # (B,)
+    ctc: NDArray[np.float32] | None = None  # (B, T', V + 1) once they were asked for
+
+    def __len__(self) -> int:
+        return len(self.lens)
+
+
+class Network:
+    """A model made ready for decoding; the original is left as it is.
+
+    In bf16 encoder and decoder are converted once; the output layers stay in fp32, so that
+    scores are as exact as they were trained.
+    """
+
+    def __init__(
+        self, model: ASR, *, precision: str = "fp32", inventory: Sequence[int] | None = None
+    ) -> None:
+        """Copy the model; `inventory` lists the tokens that may be written, <eos> always may."""
+        self.blank = model.num_tokens
+        self.device = model.cmvn_mean.device
+        self.precision = choose_precision(precision, self.device, model.config.width)
+        self.clock = StageClock()
+        self._model = copy.deepcopy(model).eval().requires_grad_(False)
+        if self.precision == "bf16":
+            for part in (self._model.encoder, self._model.decoder):
+                if part is not None:
+                    part.bfloat16()
+            self._model.encoder.register_forward_pre_hook(_cast_features)
+        if self._model.decoder is not None and self.device.type == "cpu":
+            pack_linear_layers(self._model.decoder)
+        # Smoothing belongs to training: here a score is the log-probability itself.
+        self._output = _unsmoothed(self._model.output)
+        self._ctc_output = None if self._model.ctc is None else self._model.ctc.output
+        if inventory is not None:
+            if self._output is not None:
+                self._output = restrict(self._output, inventory)
+            if self._ctc_output is not None:
+                self._ctc_output = restrict(self._ctc_output, [*inventory, self.blank])
+
+    @property
+    def has_ctc(self) -> bool:
+        """Whether there is a CTC branch."""
+        return self._ctc_output is not None
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether there is an attention decoder."""
+        return self._output is not None
+
+    @property
+    def num_choices(self) -> int:
+        """How many tokens the decoder may choose from."""
+        return num_choices(self._attention_output())
+
+    def encode(self, features: Tensor, feature_lens: Tensor) -> Encoded:
+        """Encode features, (B, T, M), (B,)."""
+        with self.clock("encoder"):
+            states, lens = self._model.encode(
+                features.to(self.device), feature_lens.to(self.device)
+            )
+            return Encoded(states, lens.cpu())
+
+    def ctc_log_probs(self, encoded: Encoded) -> NDArray[np.float32]:
+        """Return log-probabilities of tokens and blank, (B, T', V + 1)."""
+        if encoded.ctc is None:
+            with self.clock("output"):
+                log_probs = self._ctc().log_probs(encoded.states.flatten(0, 1))
+                encoded.ctc = _array(log_probs).reshape(*encoded.states.shape[:2], -1)
+        return encoded.ctc
+
+    def ctc_best(self, encoded: Encoded) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the best label of each frame and its log-probability, (B, T') each."""
+        with self.clock("output"):
+            values, ids = self._ctc().topk(encoded.states.flatten(0, 1), 1)
+            shape = encoded.states.shape[:2]
+            return _array(values).reshape(shape), ids.cpu().numpy().reshape(shape)
+
+    def start(self, encoded: Encoded, num_beams: int, max_tokens: int) -> DecoderCache:
+        """Begin a search: keys and values of the frames are computed here, once."""
+        with self.clock("decoder"):
+            return self._decoder().start(
+                encoded.states, encoded.lens.to(self.device), num_beams, max_tokens
+            )
+
+    def step(self, tokens: NDArray[np.int64], cache: DecoderCache) -> Tensor:
+        """Feed the newest token of each beam, (B, K), -> states (B, K, D)."""
+        with self.clock("decoder"):
+            return self._decoder().step(torch.from_numpy(tokens).to(self.device), cache)
+
+    def read_tree(
+        self,
+        encoded: Encoded,
+        tokens: NDArray[np.int64],
+        depths: NDArray[np.int64],
+        past: NDArray[np.bool_],
+    ) -> Tensor:
+        """Return the decoder's states at the nodes of prefix trees, (B, Q, D)."""
+        inputs = (torch.from_numpy(array).to(self.device) for array in (tokens, depths, past))
+        with self.clock("decoder"):
+            return self._decoder().read_tree(encoded.states, encoded.lens.to(self.device), *inputs)
+
+    def topk(self, states: Tensor, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the k best log-probabilities and their tokens, (B, K, D) -> (B, K, k) each."""
+        with self.clock("output"):
+            values, ids = self._attention_output().topk(states.flatten(0, 1), k)
+            shape = (*states.shape[:2], k)
+            return _array(values).reshape(shape), ids.cpu().numpy().reshape(shape)
+
+    def token_log_probs(self, states: Tensor, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the log-probability of one token after each state, (N, D), (N,) -> (N,)."""
+        with self.clock("output"):
+            targets = torch.from_numpy(tokens).to(self.device)
+            return _array(-self._attention_output().nll(states, targets))
+
+    def _decoder(self) -> Decoder:
+        self._attention_output()
+        decoder = self._model.decoder
+        assert decoder is not None
+        return decoder
+
+    def _attention_output(self) -> OutputLayer:
+        if self._output is None:
+            raise ArborvoxError("This model has no attention decoder; decode it with CTC.")
+        return self._output
+
+    def _ctc(self) -> OutputLayer:
+        if self._ctc_output is None:
+            raise ArborvoxError(
+                "This model has no CTC branch; decode it with attention-greedy or attention-beam."
+            )
+        return self._ctc_output
+
+
+def choose_precision(wanted: str, device: torch.device, width: int) -> str:
+    """Turn "auto" into "bf16" where the hardware multiplies in it, or into "fp32"."""
+    if wanted not in PRECISIONS:
+        raise ArborvoxError(f"Unknown precision '{wanted}'; there are: {', '.join(PRECISIONS)}.")
+    if wanted != "auto":
+        return wanted
+    if device.type == "cuda":
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bf16" if native and width >= MIN_BF16_WIDTH else "fp32"
+
+
+def _cast_features(encoder: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Normalised features arrive in fp32, whatever the encoder computes in."""
+    return (inputs[0].to(torch.bfloat16), *inputs[1:])
+
+
+def _unsmoothed(output: OutputLayer | None) -> OutputLayer | None:
+    if output is not None:
+        output.label_smoothing = 0.0
+    return output
+
+
+def _array(scores: Tensor) -> NDArray[np.float32]:
+    return scores.float().cpu().numpy()
