@@ -36,3 +36,11 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -m ''
+
+# Every speed claim is a script; together they take most of an hour.
+bench: setup
+	cd benchmarks && for script in tree output_layer training decoding prepare; do \
+	  echo "== $$script"; ../$(BIN)/python $$script.py || exit 1; done
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache build *.egg-info

@@ -47,6 +47,11 @@ def warn(message: str) -> None:
     console.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)
 
 
+def shows_progress() -> bool:
+    """Say whether moving bars are wanted: a person looks on and did not ask for quiet."""
+    return console.is_terminal and not _level["quiet"]
+
+
 @contextmanager
 def progress(description: str, total: float | None) -> Iterator[Any]:
     """Show a progress bar; yields a function that advances it."""
@@ -58,7 +63,7 @@ def progress(description: str, total: float | None) -> Iterator[Any]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    hidden = _level["quiet"] or not console.is_terminal
+    hidden = not shows_progress()
     with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda amount=1: bar.advance(task, amount)

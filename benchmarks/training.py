@@ -29,9 +29,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from arborvox.config import ModelConfig, TrainConfig
 from arborvox.model.asr import ASR
 from arborvox.model.memory import keep_freed_memory
+from arborvox.model.precision import autocast, choose_precision
 from arborvox.training.optimizer import make_optimizer
 from arborvox.training.plan import cut_batches
-from arborvox.training.precision import autocast, choose_precision
 from arborvox.tree import HuffmanTree
 
 BATCH_S = 100.0

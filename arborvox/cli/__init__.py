@@ -5,16 +5,28 @@ Nothing heavy is imported here: `--help` must answer at once.
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from arborvox.cli import config, doctor, prepare
+from arborvox.cli import config, decode, doctor, prepare, score, tokens, train, tree
 from arborvox.errors import ArborvoxError
 from arborvox.version import VERSION
 
+
+class InOrderOfUse(TyperGroup):
+    """Lists the commands in the order in which a project needs them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, those of the usual way first."""
+        usual = "prepare tokens tree train decode transcribe score compare".split()
+        return usual + [name for name in super().list_commands(ctx) if name not in usual]
+
+
 app = typer.Typer(
     name="arborvox",
+    cls=InOrderOfUse,
     help="Speech recognition for languages with little data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -46,7 +58,7 @@ def start(
     """Speech recognition for languages with little data.
 
     A corpus folder becomes manifests (prepare), the manifests become output units and a code
-    tree over them (tokens, tree).
+    tree over them (tokens, tree), and with these a model is trained (train).
     """
     if quiet and verbose:
         raise ArborvoxError("--quiet and --verbose exclude each other.")
@@ -55,7 +67,7 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (prepare, config, doctor):
+for module in (prepare, tokens, tree, train, decode, score, config, doctor):
     module.register(app)
 
 

@@ -18,11 +18,8 @@ from arborvox.model.asr import ASR
 from arborvox.model.decoder import Decoder, DecoderCache
 from arborvox.model.outputs import OutputLayer
 from arborvox.model.outputs.restricted import num_choices, restrict
+from arborvox.model.precision import choose_precision
 
-# Narrower networks lose more by casting than they win by short products.
-MIN_BF16_WIDTH = 128
-
-PRECISIONS = ("auto", "bf16", "fp32")
 STAGES = ("features", "encoder", "decoder", "output", "search")
 
 
@@ -188,19 +185,6 @@ class Network:
                 "This model has no CTC branch; decode it with attention-greedy or attention-beam."
             )
         return self._ctc_output
-
-
-def choose_precision(wanted: str, device: torch.device, width: int) -> str:
-    """Turn "auto" into "bf16" where the hardware multiplies in it, or into "fp32"."""
-    if wanted not in PRECISIONS:
-        raise ArborvoxError(f"Unknown precision '{wanted}'; there are: {', '.join(PRECISIONS)}.")
-    if wanted != "auto":
-        return wanted
-    if device.type == "cuda":
-        native = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return "bf16" if native and width >= MIN_BF16_WIDTH else "fp32"
 
 
 def _cast_features(encoder: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,0 +1,373 @@
+"""From manifests to batches: a table of utterances on disk, and what turns its rows into tensors.
+
+Nothing here grows with the corpus: lines of the table are read when they are needed, and its
+columns (24 bytes an utterance) are mapped, not loaded.
+"""
+
+import gzip
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from arborvox import audio
+from arborvox.augment import Surroundings, change_speed, mask_features
+from arborvox.config import AugmentConfig, FeaturesConfig
+from arborvox.errors import ArborvoxError
+from arborvox.features import FeatureCache, LogMel
+from arborvox.files import read_json, write_json_atomic
+
+PADDING = -1  # in token tensors; no token has this id
+
+COLUMNS = np.dtype(
+    [("offset", "<i8"), ("duration_s", "<f4"), ("language", "<i4"), ("num_tokens", "<i4")],
+    align=True,
+)
+
+
+class Encoder(Protocol):
+    """The one thing asked of a tokenizer here."""
+
+    def encode(self, text: str, language: str | None = None) -> list[int]:
+        """Turn a text into token ids."""
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One line of speech: where it is, what is said, in which language."""
+
+    id: str
+    audio: Path
+    start_s: float
+    duration_s: float
+    text: str
+    language: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Utterances side by side, padded at the end."""
+
+    utterances: tuple[Utterance, ...]
+    features: Tensor  # (B, T, M) float32
+    feature_lens: Tensor  # (B,) int64
+    tokens: Tensor  # (B, U) int64, padded with PADDING
+    token_lens: Tensor  # (B,) int64
+    epoch: int
+    index: int  # place in the epoch
+    skipped: tuple[tuple[str, str], ...] = ()  # (utterance id, reason)
+    cache_problem: str = ""
+
+    @property
+    def num_targets(self) -> int:
+        """Tokens to predict: those of the texts, and an end for each."""
+        return sum(len(u.tokens) + 1 for u in self.utterances)
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of speech, without padding."""
+        return int(self.feature_lens.sum()) if self.utterances else 0
+
+    @property
+    def num_padded_frames(self) -> int:
+        """Frames that the network sees, padding included."""
+        return self.features.shape[0] * self.features.shape[1] if self.utterances else 0
+
+    def inputs(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return features, their lengths, tokens and theirs, on the model's device."""
+        tensors = self.features, self.feature_lens, self.tokens, self.token_lens
+        a, b, c, d = (tensor.to(device, non_blocking=True) for tensor in tensors)
+        return a, b, c, d
+
+
+class UtteranceTable:
+    """A manifest, encoded once and laid out for random access: one row, one utterance."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        facts = read_json(folder / "table.json")
+        self.source: str = facts["source"]
+        self.languages: tuple[str, ...] = tuple(facts["languages"])
+        self.num_skipped: int = facts["num_skipped"]
+        self.num_unknown: int = facts["num_unknown"]
+        self.columns: NDArray[Any] = np.load(folder / "columns.npy", mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, row: int) -> Utterance:
+        offset = int(self.columns["offset"][row])
+        last = row + 1 == len(self)
+        end = len(self._lines) if last else int(self.columns["offset"][row + 1])
+        fields = json.loads(self._lines[offset:end].tobytes())
+        return Utterance(
+            id=fields["id"],
+            audio=Path(fields["audio"]),
+            start_s=fields["start_s"],
+            duration_s=fields["duration_s"],
+            text=fields["text"],
+            language=fields["language"],
+            tokens=tuple(fields["tokens"]),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Send the folder's name to a worker process, not the data."""
+        return {"folder": self.folder}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["folder"])  # type: ignore[misc]
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of speech in the whole table."""
+        return float(self.columns["duration_s"].sum(dtype=np.float64))
+
+    @cached_property
+    def _lines(self) -> NDArray[np.uint8]:
+        # A map has no file position, so that forked workers do not disturb each other.
+        return np.memmap(self.folder / "utterances.jsonl", np.uint8, "r")
+
+
+def digest_files(*paths: Path) -> str:
+    """Name what files hold, so that a table knows whether it is still theirs."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+        except OSError as error:
+            raise ArborvoxError(f"{path} cannot be read: {error.strerror}.") from None
+    return digest.hexdigest()
+
+
+def build_table(
+    folder: Path,
+    manifest: Path,
+    tokenizer: Encoder,
+    *,
+    source: str,
+    max_duration_s: float,
+    unknown_id: int,
+) -> UtteranceTable:
+    """Read a manifest once and write its table; too long and empty utterances are left out."""
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    languages: dict[str, int] = {}
+    num_skipped = num_unknown = num_rows = offset = 0
+    with (
+        (part / "utterances.jsonl").open("wb") as lines,
+        (part / "columns.bin").open("wb") as columns,
+        (part / "skipped.tsv").open("w", encoding="utf-8") as skipped,
+    ):
+        for utterance in read_manifest(manifest, tokenizer):
+            reason = ""
+            if utterance.duration_s > max_duration_s:
+                reason = f"longer than {max_duration_s:g} s: {utterance.duration_s:.1f} s"
+            elif not utterance.tokens:
+                reason = "empty text"
+            if reason:
+                num_skipped += 1
+                skipped.write(f"{utterance.id}\t{reason}\n")
+                continue
+            language = languages.setdefault(utterance.language, len(languages))
+            num_unknown += utterance.tokens.count(unknown_id)
+            row = (offset, utterance.duration_s, language, len(utterance.tokens))
+            columns.write(np.array(row, COLUMNS).tobytes())
+            offset += lines.write(_utterance_line(utterance))
+            num_rows += 1
+    flat = np.memmap(part / "columns.bin", COLUMNS, "r") if num_rows else np.empty(0, COLUMNS)
+    np.save(part / "columns.npy", flat)
+    del flat
+    (part / "columns.bin").unlink()
+    facts = {
+        "source": source,
+        "languages": list(languages),
+        "num_skipped": num_skipped,
+        "num_unknown": num_unknown,
+    }
+    write_json_atomic(part / "table.json", facts)
+    shutil.rmtree(folder, ignore_errors=True)
+    part.replace(folder)
+    return UtteranceTable(folder)
+
+
+def read_manifest(manifest: Path, tokenizer: Encoder) -> Iterator[Utterance]:
+    """Yield the utterances of a Lhotse cut manifest, line by line."""
+    # {"id": "...", "start": 0, "duration": 1.2, "channel": 0, "supervisions": [{"text": "a b",
+    #  "language": "abk", ...}], "recording": {"sources": [{"source": "/x.flac", ...}], ...}, ...}
+    opened = gzip.open if manifest.suffix == ".gz" else open
+    try:
+        with opened(manifest, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield _utterance_from_cut(json.loads(line), tokenizer)
+                except (KeyError, IndexError, TypeError, ValueError) as error:
+                    raise ArborvoxError(
+                        f"{manifest}, line {number}: not a cut with a recording and a transcript "
+                        f"({type(error).__name__}: {error})."
+                    ) from None
+    except FileNotFoundError:
+        raise ArborvoxError(
+            f"There is no manifest {manifest}; run `arborvox prepare` first."
+        ) from None
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ArborvoxError(f"{manifest} is damaged: {error}.") from None
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which rows make a batch, at what speed each is played, and the seed of each one's chance."""
+
+    epoch: int
+    index: int
+    rows: tuple[int, ...]
+    speeds: tuple[float, ...]
+    seeds: tuple[int, ...]
+
+
+@dataclass
+class BatchReader:
+    """Turns orders into batches; the same order always gives the same batch, in any process."""
+
+    table: UtteranceTable
+    features: FeaturesConfig
+    augment: AugmentConfig | None = None  # None: read as it is, for evaluation and decoding
+    mask_fill: Tensor | None = None  # (M,) the training mean, which normalisation turns into 0
+    _log_mel: LogMel = field(init=False, repr=False)
+    _cache: FeatureCache | None = field(init=False, repr=False)
+    _surroundings: Surroundings | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Build what all utterances share."""
+        self._log_mel = LogMel(self.features)
+        cache = self.features.cache
+        self._cache = FeatureCache(Path(cache), self.features) if cache else None
+        rate = self.features.sampling_rate
+        self._surroundings = Surroundings(self.augment, rate) if self.augment else None
+
+    def read(self, order: Order) -> Batch:
+        """Load, compute and pad one batch; audio that cannot be read is left out and named."""
+        good: list[Utterance] = []
+        features: list[Tensor] = []
+        skipped: list[tuple[str, str]] = []
+        for row, speed, seed in zip(order.rows, order.speeds, order.seeds, strict=True):
+            utterance = self.table[row]
+            try:
+                features.append(self._augmented(utterance, speed, seed))
+                good.append(utterance)
+            except audio.AudioProblem as problem:
+                skipped.append((utterance.id, str(problem)))
+            except OSError as error:
+                skipped.append((utterance.id, error.strerror or str(error)))
+        return collate(
+            good,
+            features,
+            epoch=order.epoch,
+            index=order.index,
+            num_mels=self.features.num_mels,
+            skipped=tuple(skipped),
+            cache_problem=self._cache.problem if self._cache else "",
+        )
+
+    def clean_features(self, utterance: Utterance, speed: float = 1.0) -> Tensor:
+        """Return an utterance's features (T, M), from the cache where there is one."""
+
+        def compute() -> Tensor:
+            return self._log_mel(self._samples(utterance, speed))
+
+        if self._cache is None:
+            return compute()
+        variant = f"{utterance.start_s}:{utterance.duration_s}:{speed}"
+        return self._cache.get(utterance.audio, variant, compute)
+
+    def _augmented(self, utterance: Utterance, speed: float, seed: int) -> Tensor:
+        if self.augment is None or self._surroundings is None:
+            return self.clean_features(utterance, speed)
+        generator = Generator().manual_seed(seed)
+        room, noise = self._surroundings.choose(generator)
+        if room is None and noise is None:
+            features = self.clean_features(utterance, speed)
+        else:
+            samples = self._samples(utterance, speed)
+            samples = self._surroundings.apply(samples, room, noise, generator)
+            features = self._log_mel(samples)
+        fill = self.mask_fill if self.mask_fill is not None else features.mean(dim=0)
+        return mask_features(features, self.augment, fill, generator)
+
+    def _samples(self, utterance: Utterance, speed: float) -> NDArray[np.float32]:
+        rate = self.features.sampling_rate
+        samples = audio.load(utterance.audio, rate)
+        start = round(utterance.start_s * rate)
+        samples = samples[start : start + round(utterance.duration_s * rate)]
+        if not len(samples):
+            raise audio.AudioProblem(f"shorter than its manifest says: {utterance.start_s:g} s on")
+        return change_speed(samples, speed, rate)
+
+
+def collate(
+    utterances: Sequence[Utterance],
+    features: Sequence[Tensor],
+    *,
+    epoch: int,
+    index: int,
+    num_mels: int,
+    skipped: tuple[tuple[str, str], ...] = (),
+    cache_problem: str = "",
+) -> Batch:
+    """Pad features and tokens to the longest; no utterance at all gives one row of silence."""
+    # Every rank of a distributed run must take part in every step, also one that has nothing to
+    # say: it trains on silence, with a weight of zero.
+    B = max(len(utterances), 1)
+    feature_lens = torch.tensor([len(f) for f in features] or [8])
+    token_lens = torch.tensor([len(u.tokens) for u in utterances] or [1])
+    padded = torch.zeros(B, int(feature_lens.max()), num_mels)
+    tokens = torch.full((B, int(token_lens.max())), PADDING)
+    for row, (utterance, values) in enumerate(zip(utterances, features, strict=True)):
+        padded[row, : len(values)] = values
+        tokens[row, : len(utterance.tokens)] = torch.tensor(utterance.tokens)
+    if not utterances:
+        tokens[0, 0] = 0
+    return Batch(
+        utterances=tuple(utterances),
+        features=padded,
+        feature_lens=feature_lens,
+        tokens=tokens,
+        token_lens=token_lens,
+        epoch=epoch,
+        index=index,
+        skipped=skipped,
+        cache_problem=cache_problem,
+    )
+
+
+def _utterance_from_cut(cut: dict[str, Any], tokenizer: Encoder) -> Utterance:
+    """Pick what training needs out of a cut."""
+    supervision = cut["supervisions"][0]
+    language = supervision.get("language") or "und"
+    text = supervision["text"]
+    return Utterance(
+        id=cut["id"],
+        audio=Path(cut["recording"]["sources"][0]["source"]),
+        start_s=float(cut["start"]),
+        duration_s=float(cut["duration"]),
+        text=text,
+        language=language,
+        tokens=tuple(tokenizer.encode(text, language)),
+    )
+
+
+def _utterance_line(utterance: Utterance) -> bytes:
+    fields = {**vars(utterance), "audio": str(utterance.audio)}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

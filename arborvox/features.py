@@ -1,0 +1,124 @@
+"""Log-mel features as Kaldi defines them, their global normalisation, and a cache on disk."""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from lhotse.features.kaldi.layers import Wav2LogFilterBank
+from numpy.typing import NDArray
+from torch import Tensor
+
+from arborvox.config import FeaturesConfig
+
+# Kaldi reads 16-bit integers; our samples lie in [-1, 1].
+INT16_SCALE = 32768.0
+
+# Part of every cache key: raise it when the numbers that `LogMel` gives change.
+FEATURES_VERSION = 1
+
+# A channel that never changes would otherwise be divided by zero.
+MIN_VARIANCE = 1e-8
+
+
+class LogMel:
+    """Kaldi's filter banks: Povey window, pre-emphasis 0.97, no dither, mel bands up to Nyquist."""
+
+    def __init__(self, config: FeaturesConfig) -> None:
+        self.config = config
+        self._window_samples = int(config.window_s * config.sampling_rate)
+        self._extract = Wav2LogFilterBank(
+            sampling_rate=config.sampling_rate,
+            frame_length=config.window_s,
+            frame_shift=config.shift_s,
+            num_filters=config.num_mels,
+            high_freq=0.0,  # Kaldi's way to say Nyquist; Lhotse would stop 400 Hz below
+        ).eval()
+
+    @torch.no_grad()
+    def __call__(self, samples: NDArray[np.float32]) -> Tensor:
+        """Turn mono samples (S,) into features (T, M), T = round(S / shift), at least 1."""
+        if len(samples) < self._window_samples:
+            samples = np.pad(samples, (0, self._window_samples - len(samples)))
+        wave = torch.from_numpy(samples * np.float32(INT16_SCALE))
+        features: Tensor = self._extract(wave[None])[0]  # (1, S) -> (1, T, M) -> (T, M)
+        return features
+
+
+@dataclass(frozen=True)
+class CMVN:
+    """Mean and inverse standard deviation of each mel band over the training data, (M,) each."""
+
+    mean: Tensor
+    istd: Tensor
+
+    @classmethod
+    def from_sums(cls, sums: Iterable[NDArray[np.float64]]) -> "CMVN":
+        """Add up what `feature_sums` gave for each utterance, in the order given."""
+        total: NDArray[np.float64] | None = None
+        for part in sums:
+            total = part if total is None else total + part
+        if total is None or total[0, 0] == 0:
+            raise ValueError("CMVN needs at least one frame")
+        count, first, second = total  # (3, M): frames, sum, sum of squares
+        mean = first / count
+        variance = np.maximum(second / count - mean**2, MIN_VARIANCE)
+        return cls(
+            torch.from_numpy(mean.astype(np.float32)),
+            torch.from_numpy((1.0 / np.sqrt(variance)).astype(np.float32)),
+        )
+
+
+def feature_sums(features: Tensor) -> NDArray[np.float64]:
+    """Return frames, sum and sum of squares of each band, (3, M), in float64."""
+    values = features.numpy().astype(np.float64)  # (T, M)
+    count = np.full(values.shape[1], len(values), np.float64)
+    return np.stack((count, values.sum(axis=0), (values**2).sum(axis=0)))
+
+
+class FeatureCache:
+    """Features on disk, one file for each piece of audio, config and speed.
+
+    The key is made of the audio's bytes, not of its name: moved files still hit, changed ones miss.
+    """
+
+    def __init__(self, folder: Path, config: FeaturesConfig) -> None:
+        known = config.model_dump(mode="json", exclude={"cache"})
+        self._config = json.dumps([FEATURES_VERSION, known], sort_keys=True)
+        self._folder = folder
+        self.problem = ""  # why the last write failed; the features themselves are still good
+
+    def get(self, audio: Path, variant: str, compute: Callable[[], Tensor]) -> Tensor:
+        """Return the stored features of a variant ("start:duration:speed"), or make and store."""
+        digest = hashlib.blake2b(audio.read_bytes(), digest_size=20)
+        digest.update(f"{self._config}|{variant}".encode())
+        key = digest.hexdigest()
+        path = self._folder / key[:2] / f"{key[2:]}.npy"
+        # A file torn by a power cut is as good as a missing one.
+        with contextlib.suppress(OSError, ValueError, EOFError):
+            return torch.from_numpy(np.load(path, allow_pickle=False))
+        features = compute()
+        try:
+            _store(path, features.numpy())
+        except OSError as error:
+            self.problem = f"{error.strerror or error} ({path.parent})"
+        return features
+
+
+def _store(path: Path, values: NDArray[np.float32]) -> None:
+    """Write under a temporary name first: other processes may be reading the same cache."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.save(file, values, allow_pickle=False)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

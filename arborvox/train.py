@@ -1,0 +1,407 @@
+"""Training, from a recipe to `final/`: the whole loop, top to bottom.
+
+A run is a pure function of recipe, manifests, tokens and tree. Its data order is computed
+(`training/plan.py`), each step seeds its own chance, and everything else that a step needs is saved
+with the model: so a run that was killed and started again ends with the same weights.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from arborvox.config import Recipe
+from arborvox.console import say, warn
+from arborvox.data import Batch, BatchReader
+from arborvox.errors import ArborvoxError
+from arborvox.model.asr import ASR
+from arborvox.model.checkpoint import save_checkpoint
+from arborvox.model.memory import keep_freed_memory
+from arborvox.model.precision import autocast, choose_precision
+from arborvox.model.warm_start import warm_start
+from arborvox.tokens import Tokenizer
+from arborvox.training.curves import draw_curves
+from arborvox.training.evaluation import DevScore, evaluate
+from arborvox.training.interrupts import StopRequest, catch_interrupts
+from arborvox.training.loader import load_batches, plain_orders
+from arborvox.training.optimizer import average_weights, make_optimizer
+from arborvox.training.plan import Planner, stream_orders
+from arborvox.training.preparation import TrainingData, prepare_data
+from arborvox.training.ranks import Ranks, exchange_gradients, join_ranks
+from arborvox.training.records import Records, StepMeasures, live_line, read_records
+from arborvox.training.schedule import make_schedule
+from arborvox.training.state import (
+    Evaluation,
+    Progress,
+    RunFolder,
+    explain_full_disk,
+    load_state,
+    pack_optimizer,
+    save_state,
+    seed_step,
+    unpack_optimizer,
+)
+from arborvox.tree import load_tree
+
+# A run of bad luck ends sooner; longer, and something is wrong that waiting does not mend.
+MAX_BAD_STEPS_IN_A_ROW = 20
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended."""
+
+    run: Path
+    progress: Progress
+    interrupted: bool
+    dev: DevScore | None  # of the final model; None without a development set
+
+
+def train(
+    recipe: Recipe, *, out: Path, manifests: Path, tokens: Path, tree: Path | None
+) -> TrainResult:
+    """Train a recipe into the folder `out`, or go on with what is there."""
+    keep_freed_memory()
+    with join_ranks() as ranks, catch_interrupts() as stop:
+        run = RunFolder(out)
+        if ranks.first:
+            run.claim(recipe)
+        ranks.wait()
+        with explain_full_disk(run):
+            data = prepare_data(run, recipe, manifests, tokens, ranks)
+            result = Trainer(recipe, run, data, tokens, tree, ranks, stop).train()
+        if ranks.first:
+            describe_result(result)
+        return result
+
+
+class Trainer:
+    """One process's part in a run: set up, step after step, finish."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        run: RunFolder,
+        data: TrainingData,
+        tokens: Path,
+        tree: Path | None,
+        ranks: Ranks,
+        stop: StopRequest,
+    ) -> None:
+        self.recipe, self.config, self.run, self.data = recipe, recipe.train, run, data
+        self.ranks, self.stop = ranks, stop
+        self.cache_warned = False
+        self.tokens = tokens
+        self.tokenizer = Tokenizer.load(tokens)
+        self.tree = load_tree(tree, self.tokenizer.units) if tree else None
+
+        # The model, and where it stands.
+        seed_step(self.config.seed, step=0, rank=0)
+        num_mels = recipe.features.num_mels
+        self.model = ASR(recipe.model, num_mels, len(self.tokenizer), self.tree)
+        self.model.set_cmvn(data.cmvn.mean, data.cmvn.istd)
+        self.model.to(ranks.device)
+        self.optimizer = make_optimizer(self.model, self.config)
+        state = run.newest_state()
+        if state is not None:
+            self.progress = self._resume(state)
+        else:
+            precision = choose_precision(self.config.precision, ranks.device, recipe.model.width)
+            self.progress = Progress(precision=precision)
+            self._warm_start()
+        if self.config.compile:
+            # Layer by layer: the compiler fails on the symbolic sizes of the subsampling.
+            for layer in self.model.encoder.layers:
+                layer.compile(dynamic=True)
+        self.network: nn.Module = ranks.wrap(self.model)
+
+        # How long, and how fast.
+        self.planner = Planner(
+            table=data.train,
+            batch_s=self.config.batch_s,
+            speeds=recipe.augment.speeds,
+            language_temperature=self.config.language_temperature,
+            duration_jitter=self.config.duration_jitter,
+            seed=self.config.seed,
+        )
+        num_batches = len(self.planner.plan(0)) * self.config.max_epochs
+        self.total_steps = self.config.max_steps or -(-num_batches // self.config.accumulate)
+        self.rate = make_schedule(
+            self.config, width=recipe.model.width, total_steps=self.total_steps
+        )
+
+    def train(self) -> TrainResult:
+        """Take steps until the recipe says stop, evaluating and saving on the way."""
+        progress, config = self.progress, self.config
+        records = Records(self.run, progress.step) if self.ranks.first else None
+        interrupted = False
+        batches = self._batches()
+        with (
+            closing(batches),  # or workers would outlive an error
+            live_line(self.total_steps, progress.step, hidden=not self.ranks.first) as line,
+        ):
+            while not self._enough():
+                began = time.monotonic()
+                group = list(itertools.islice(batches, config.accumulate))
+                if not group:
+                    break
+                measured = self._step(group)
+                progress.elapsed_s += time.monotonic() - began
+                if records is not None:
+                    records.write("train", progress.step, asdict(measured))
+                line.update(progress.step, measured.loss, progress.audio_s / progress.elapsed_s)
+
+                # Ranks agree on stopping, or one would wait for the others for ever.
+                interrupted = self.ranks.sum([self.stop.asked])[0] > 0
+                due = progress.step % (config.evaluate_every or config.save_every) == 0
+                if due:  # also when interrupted: going on must find what it would have found
+                    self._evaluate(records)
+                if due or interrupted or progress.step % config.save_every == 0:
+                    self._save()
+                if interrupted:
+                    break
+                self._refuse_to_go_on_blindly()
+        dev = None if interrupted else self._finish(records)
+        if records is not None:
+            records.close()
+            draw_curves(read_records(self.run.metrics), self.run.curves, self.recipe.name)
+        return TrainResult(self.run.root, progress, interrupted, dev)
+
+    def _batches(self) -> Generator[Batch, None, None]:
+        """Load this rank's batches from where the run stands."""
+        orders = stream_orders(
+            self.planner,
+            epoch=self.progress.epoch,
+            batch=self.progress.batch,
+            max_epochs=self.config.max_epochs,
+            rank=self.ranks.rank,
+            world=self.ranks.world,
+        )
+        reader = BatchReader(
+            self.data.train, self.recipe.features, self.recipe.augment, self.data.cmvn.mean
+        )
+        return load_batches(reader, orders, self.config.workers)
+
+    def _step(self, group: list[Batch]) -> StepMeasures:
+        """Update the weights once, with the gradient of all batches of all ranks together."""
+        progress, ranks = self.progress, self.ranks
+        progress.step += 1
+        progress.epoch, progress.batch = group[-1].epoch, group[-1].index + 1
+        seed_step(self.config.seed, progress.step, ranks.rank)
+        rate = self.rate(progress.step)
+        for options in self.optimizer.param_groups:
+            options["lr"] = rate
+
+        num_targets = ranks.sum([sum(batch.num_targets for batch in group)])[0]
+        total = ctc = attention = 0.0
+        num_infeasible = 0
+        for number, batch in enumerate(group):
+            # Once a step is enough, with the last batch.
+            with exchange_gradients(self.network, now=number + 1 == len(group)):
+                with autocast(ranks.device, progress.precision):
+                    losses = self.network(*batch.inputs(ranks.device))
+                # Ranks' gradients are averaged, and we want their sum: hence `world`.
+                weight = ranks.world / num_targets if batch.utterances and num_targets else 0.0
+                (losses.total * weight).backward()
+            if batch.utterances:
+                total += float(losses.total.detach())
+                ctc += float(losses.ctc)
+                attention += float(losses.attention)
+                num_infeasible += losses.num_infeasible
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip))
+        sums = ranks.sum(
+            [
+                total,
+                ctc,
+                attention,
+                num_infeasible,
+                sum(len(batch.skipped) for batch in group),
+                sum(batch.num_frames for batch in group),
+                sum(batch.num_padded_frames for batch in group),
+            ]
+        )
+        total, ctc, attention = sums[:3]
+        good = num_targets > 0 and math.isfinite(norm) and math.isfinite(total)
+        if good:
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+        self._note_skipped(group)
+        progress.infeasible += int(sums[3])
+        progress.unreadable += int(sums[4])
+        progress.frames += int(sums[5])
+        progress.padded_frames += int(sums[6])
+        progress.audio_s += sums[5] * self.recipe.features.shift_s
+        progress.bad_steps += not good
+        progress.bad_in_a_row = 0 if good else progress.bad_in_a_row + 1
+        count = max(num_targets, 1.0)
+        if good:
+            progress.loss_sum += total / count
+            progress.loss_steps += 1
+        return StepMeasures(
+            epoch=progress.epoch,
+            loss=total / count if good else None,
+            ctc=ctc / count if good else None,
+            attention=attention / count if good else None,
+            gradient_norm=norm if good else None,
+            learning_rate=rate,
+            audio_s=progress.audio_s,
+            padding=progress.padding,
+            unreadable=progress.unreadable,
+            infeasible=progress.infeasible,
+            bad_steps=progress.bad_steps,
+        )
+
+    def _enough(self) -> bool:
+        """Say whether the recipe's last step is done, or patience is at its end."""
+        if self.config.max_steps is not None and self.progress.step >= self.config.max_steps:
+            return True
+        patience = self.config.patience
+        return patience is not None and self.progress.evaluations_without_gain >= patience
+
+    def _evaluate(self, records: Records | None) -> None:
+        """Score the weights as they are, on the development set or else by the training loss."""
+        progress = self.progress
+        score = progress.loss_sum / max(progress.loss_steps, 1)
+        if len(self.data.dev):
+            dev = self._dev_score()
+            score = dev.score
+            if records is not None:
+                records.write("dev", progress.step, dev.measures())
+                say(f"step {progress.step}: {dev}")
+        # A score that is no number must not become the best one.
+        progress.evaluations.append(
+            Evaluation(progress.step, score if math.isfinite(score) else math.inf)
+        )
+        progress.loss_sum, progress.loss_steps = 0.0, 0
+
+    def _dev_score(self) -> DevScore:
+        orders = plain_orders(self.data.dev, self.config.batch_s, self.ranks.rank, self.ranks.world)
+        reader = BatchReader(self.data.dev, self.recipe.features)
+        with closing(load_batches(reader, orders, self.config.workers)) as batches:
+            return evaluate(
+                self.model,
+                batches,
+                self.tokenizer,
+                self.data.dev.languages,
+                self.ranks,
+                self.progress.precision,
+            )
+
+    def _save(self) -> None:
+        """Write the model, then the state that refers to it; then delete what nobody needs."""
+        if self.ranks.first:
+            self._save_model(self.run.checkpoint(self.progress.step))
+            folder = self.run.states / self.run.checkpoint(self.progress.step).name
+            save_state(folder, self.progress, pack_optimizer(self.model, self.optimizer))
+            self.run.prune(self.progress, self.config.keep, self.config.average_best)
+        self.ranks.wait()
+
+    def _save_model(self, folder: Path) -> None:
+        save_checkpoint(folder, self.model, self.recipe, self.tokenizer, self.tree)
+
+    def _resume(self, state: Path) -> Progress:
+        """Take up model, optimizer and progress as they were saved."""
+        progress, tensors = load_state(state)
+        weights = self.run.checkpoint(progress.step) / "model.safetensors"
+        try:
+            self.model.load_state_dict(load_file(weights, device=str(self.ranks.device)))
+        except (OSError, SafetensorError, RuntimeError) as error:
+            raise ArborvoxError(
+                f"{weights} is damaged ({str(error).splitlines()[0]}); "
+                f"choose another --out, or start from another checkpoint with train.init_from."
+            ) from None
+        unpack_optimizer(self.model, self.optimizer, tensors)
+        if self.ranks.first:
+            say(f"{self.run.root}: going on after step {progress.step}")
+        return progress
+
+    def _warm_start(self) -> None:
+        """Take over what fits from another run, where the recipe names one."""
+        if self.config.init_from is not None:
+            report = warm_start(self.model, Path(self.config.init_from), self.tokenizer)
+            if self.ranks.first:
+                say(str(report))
+
+    def _note_skipped(self, group: list[Batch]) -> None:
+        """List utterances that could not be read; warn of the first, and of a failing cache."""
+        problem = next((batch.cache_problem for batch in group if batch.cache_problem), "")
+        if problem and not self.cache_warned:
+            self.cache_warned = True
+            warn(f"Features cannot be cached, and are computed each time: {problem}.")
+        skipped = [entry for batch in group for entry in batch.skipped]
+        if skipped:
+            if self.progress.unreadable == 0:
+                warn(f"{skipped[0][0]}: {skipped[0][1]}; left out, see {self.run.skipped}.")
+            # One short line a write: ranks may append at the same time.
+            with self.run.skipped.open("a", encoding="utf-8") as file:
+                file.writelines(f"{name}\t{reason}\n" for name, reason in skipped)
+
+    def _refuse_to_go_on_blindly(self) -> None:
+        """Stop when step after step is thrown away; the weights are still the last good ones."""
+        if self.progress.bad_in_a_row < MAX_BAD_STEPS_IN_A_ROW:
+            return
+        self.progress.bad_in_a_row = 0
+        self._save()
+        raise ArborvoxError(
+            f"{MAX_BAD_STEPS_IN_A_ROW} steps in a row gave no finite gradient or had no readable "
+            f"audio, so training stopped at step {self.progress.step}; the weights before that "
+            f"are in {self.run.checkpoint(self.progress.step)}. Lower train.learning_rate, or see "
+            f"{self.run.skipped} for missing audio."
+        )
+
+    def _finish(self, records: Records | None) -> DevScore | None:
+        """Average the best checkpoints into `final/`, or take the best alone if that is better."""
+        progress = self.progress
+        if not progress.evaluations or progress.evaluations[-1].step != progress.step:
+            self._evaluate(records)
+        progress.finished = True
+        self._save()
+        best = progress.best(self.config.average_best)
+        folders = [self.run.checkpoint(evaluation.step) for evaluation in best]
+        self.model.load_state_dict(average_weights(folders))
+        dev = self._dev_score() if len(self.data.dev) else None
+        # Early in training the checkpoints lie too far apart for their mean to be any good.
+        if dev is not None and dev.score > best[0].score:
+            self.model.load_state_dict(average_weights(folders[:1]))
+            dev = self._dev_score()
+            folders = folders[:1]
+        if self.ranks.first:
+            self._save_model(self.run.final)
+            say(f"final: mean of {', '.join(sorted(folder.name for folder in folders))}")
+        if records is not None and dev is not None:
+            records.write("final", progress.step, dev.measures())
+        self.ranks.wait()
+        return dev
+
+
+def describe_result(result: TrainResult) -> None:
+    """Tell a person how a run ended and where its files are."""
+    progress = result.progress
+    if result.interrupted:
+        say(
+            f"stopped after step {progress.step}, all saved; "
+            f"run the same command again to go on ({result.run})"
+        )
+        return
+    left_out = {
+        "utterances left out for their audio": progress.unreadable,
+        "labels longer than their frames": progress.infeasible,
+        "steps without a finite gradient": progress.bad_steps,
+    }
+    told = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
+    say(
+        f"{progress.step} steps, {progress.audio_s / 3600:.2f} h of audio, "
+        f"{100 * progress.padding:.1f} % padding" + (f"; {told}" if told else "")
+    )
+    if result.dev is not None:
+        say(f"final model: {result.dev}")
+    say(f"wrote {result.run / 'final'}")
+    say(f"wrote {result.run / 'curves.png'}")

@@ -1,0 +1,1 @@
+"""The parts of the training loop: plan, loader, schedule, state, evaluation, records."""

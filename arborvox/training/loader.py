@@ -1,0 +1,113 @@
+"""Batches ahead of time, made by worker processes, in the order of the plan."""
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator
+
+from torch.utils.data import DataLoader, Dataset
+
+from arborvox.config import FeaturesConfig
+from arborvox.console import progress
+from arborvox.data import Batch, BatchReader, Order, UtteranceTable
+from arborvox.errors import ArborvoxError
+from arborvox.features import CMVN, feature_sums
+from arborvox.training.plan import cut_batches
+
+# So much of a large corpus is enough for 2 x 80 numbers; smaller ones are read whole.
+MAX_CMVN_UTTERANCES = 20_000
+
+ORPHAN_CHECK_S = 1.0
+
+# Workers share the parent's memory from the start and need no import of their own. They compute
+# with one thread, so that OpenMP, which does not survive a fork, is never asked for.
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+
+
+class _PackedBatches(Dataset[bytes]):
+    """Lets a DataLoader look batches up by their order.
+
+    They travel as bytes through a pipe. Tensors would go through shared memory, and where that is
+    full, as in small containers, PyTorch loses the batch and waits for it for ever.
+    """
+
+    def __init__(self, reader: BatchReader) -> None:
+        self._reader = reader
+
+    def __getitem__(self, order: Order) -> bytes:
+        return pickle.dumps(self._reader.read(order), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def load_batches(
+    reader: BatchReader, orders: Iterable[Order], workers: int
+) -> Generator[Batch, None, None]:
+    """Yield the batch of each order, in their order, whatever the number of workers."""
+    if workers == 0:
+        yield from map(reader.read, orders)
+        return
+    loader = DataLoader(
+        _PackedBatches(reader),
+        sampler=orders,
+        batch_size=None,  # the orders are batches already
+        num_workers=workers,
+        prefetch_factor=4,
+        multiprocessing_context=START_METHOD,
+        worker_init_fn=_start_worker,
+    )
+    for packed in loader:
+        yield pickle.loads(packed)
+
+
+def _start_worker(worker: int) -> None:
+    """Let a worker outlive the Ctrl-C after which its parent ends a step, but not its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Not this one: by it Python ends what still runs when a failed parent exits, and then waits.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _leave_with_parent(parent: int) -> None:
+    """End an orphan: PyTorch's own watch waits for ever to hand over a batch that nobody takes."""
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_CHECK_S)
+    os._exit(1)
+
+
+def plain_orders(
+    table: UtteranceTable, batch_s: float, rank: int = 0, world: int = 1
+) -> Iterator[Order]:
+    """Yield a rank's share of a whole table, once, sorted by length: for evaluation."""
+    durations_s = table.columns["duration_s"].astype("float64")
+    by_length = durations_s.argsort(kind="stable")
+    batches = cut_batches(durations_s[by_length], batch_s).tolist() if len(table) else []
+    for index in range(rank, len(batches), world):
+        begin, end = batches[index]
+        rows = tuple(by_length[begin:end].tolist())
+        yield Order(0, index, rows, speeds=(1.0,) * len(rows), seeds=(0,) * len(rows))
+
+
+def measure_cmvn(table: UtteranceTable, config: FeaturesConfig, batch_s: float) -> CMVN:
+    """Compute the mean and deviation of the training features, on all cores, order kept."""
+    every = max(1, len(table) // MAX_CMVN_UTTERANCES)
+    orders = list(plain_orders(table, batch_s))[::every]
+    sums = []
+    with progress("features: mean and deviation", len(orders)) as advance:
+        for batch in load_batches(BatchReader(table, config), orders, workers=count_cores()):
+            lens = batch.feature_lens.tolist()
+            for row in range(len(batch.utterances)):
+                sums.append(feature_sums(batch.features[row, : lens[row]]))
+            advance()
+    if not sums:
+        raise ArborvoxError(
+            f"No training recording can be read, not even {table[0].audio}; "
+            "run `arborvox prepare` again where the audio is now."
+        )
+    return CMVN.from_sums(sums)
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -1,0 +1,124 @@
+"""Which utterances make which batch: a pure function of the table, the seed and the epoch.
+
+Lhotse's samplers resume by drawing everything again up to where they were, and their state belongs
+to one rank of one world size. Here the order of an epoch is computed, so that a place in it is two
+numbers, resuming costs nothing, and any number of processes can share it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arborvox.data import Order, UtteranceTable
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """One epoch's batches over all ranks together."""
+
+    epoch: int
+    rows: NDArray[np.int64]  # (N,) table rows, neighbours of about the same length
+    speeds: NDArray[np.float64]  # (N,) how fast each is played
+    seeds: NDArray[np.int64]  # (N,) of each utterance's augmentation
+    batches: NDArray[np.int64]  # (num_batches, 2) begin and end in `rows`, in training order
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def order(self, index: int, rank: int = 0, world: int = 1) -> Order:
+        """Return a rank's share of one batch: every `world`-th of its utterances."""
+        begin, end = self.batches[index]
+        share = slice(begin + rank, end, world)
+        return Order(
+            epoch=self.epoch,
+            index=index,
+            rows=tuple(self.rows[share].tolist()),
+            speeds=tuple(self.speeds[share].tolist()),
+            seeds=tuple(self.seeds[share].tolist()),
+        )
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Lays out epochs; holds what does not change between them."""
+
+    table: UtteranceTable
+    batch_s: float
+    speeds: tuple[float, ...]
+    language_temperature: float
+    duration_jitter: float
+    seed: int
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """Draw, sort by length and cut one epoch."""
+        chance = np.random.default_rng([self.seed, epoch])
+        languages = np.asarray(self.table.columns["language"])
+        rows = draw_rows(languages, self.language_temperature, chance)
+        speeds = chance.choice(np.array(self.speeds), len(rows))
+        seeds = chance.integers(2**32, size=len(rows))
+        durations_s = self.table.columns["duration_s"][rows] / speeds
+        # Sorted by length, little is padded; the jitter keeps an utterance from always meeting the
+        # same neighbours, and mixes the more the denser the corpus is.
+        blurred = durations_s * chance.uniform(
+            1 - self.duration_jitter, 1 + self.duration_jitter, len(rows)
+        )
+        by_length = np.argsort(blurred, kind="stable")
+        batches = cut_batches(durations_s[by_length], self.batch_s)
+        return EpochPlan(
+            epoch=epoch,
+            rows=rows[by_length],
+            speeds=speeds[by_length],
+            seeds=seeds[by_length],
+            batches=chance.permutation(batches),
+        )
+
+
+def draw_rows(
+    languages: NDArray[np.int32], temperature: float, chance: np.random.Generator
+) -> NDArray[np.int64]:
+    """Choose an epoch's rows: a language of share p gets a share ~ p^(1/temperature) of it.
+
+    Temperature 1 takes every row once; a high one hears all languages equally often.
+    """
+    counts = np.bincount(languages)
+    weights = np.where(counts > 0, np.maximum(counts, 1) ** (1.0 / temperature), 0.0)
+    quotas = np.rint(weights / weights.sum() * len(languages)).astype(np.int64)
+    chosen = []
+    for language, quota in enumerate(np.where(counts > 0, np.maximum(quotas, 1), 0)):
+        members = np.flatnonzero(languages == language)
+        whole, rest = divmod(int(quota), max(len(members), 1))
+        # Every row as often as its neighbours, give or take one.
+        chosen += [np.tile(members, whole), chance.permutation(members)[:rest]]
+    return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
+
+
+def cut_batches(durations_s: NDArray[np.float64], batch_s: float) -> NDArray[np.int64]:
+    """Cut nearly sorted durations where (longest x count) would pass `batch_s`; (batches, 2)."""
+    longest = np.maximum.accumulate(durations_s)
+    cuts = [0]
+    while cuts[-1] < len(durations_s):
+        begin = cuts[-1]
+        most = max(1, int(batch_s / longest[begin]))  # later ones are longer, so never more
+        ahead = longest[begin : begin + most]
+        cost = ahead * np.arange(1, len(ahead) + 1)
+        cuts.append(begin + max(1, int(np.searchsorted(cost, batch_s, side="right"))))
+    return np.stack((cuts[:-1], cuts[1:]), axis=1).astype(np.int64)
+
+
+def stream_orders(
+    planner: Planner,
+    *,
+    epoch: int,
+    batch: int,
+    max_epochs: int,
+    rank: int = 0,
+    world: int = 1,
+) -> Iterator[Order]:
+    """Yield a rank's orders from a place on, over the borders of epochs."""
+    while epoch < max_epochs:
+        plan = planner.plan(epoch)
+        for index in range(batch, len(plan)):
+            yield plan.order(index, rank, world)
+        epoch, batch = epoch + 1, 0

@@ -1,0 +1,93 @@
+"""What stands before the first step: the tables of utterances and the features' mean."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+
+from arborvox.config import Recipe
+from arborvox.console import say, warn
+from arborvox.data import UtteranceTable, build_table, digest_files
+from arborvox.errors import ArborvoxError
+from arborvox.features import CMVN
+from arborvox.files import atomic_path
+from arborvox.tokens import UNK_ID, Tokenizer
+from arborvox.training.loader import measure_cmvn
+from arborvox.training.ranks import Ranks
+from arborvox.training.state import RunFolder
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Tables to train and to evaluate on, and the normalisation of their features."""
+
+    train: UtteranceTable
+    dev: UtteranceTable
+    cmvn: CMVN
+
+
+def prepare_data(
+    run: RunFolder, recipe: Recipe, manifests: Path, tokens: Path, ranks: Ranks
+) -> TrainingData:
+    """Open the run's tables; the first rank makes what is not there yet."""
+    if ranks.first:
+        _make_data(run, recipe, manifests, tokens)
+    ranks.wait()
+    stored = load_file(run.data / "cmvn.safetensors")
+    return TrainingData(
+        train=UtteranceTable(run.data / "train"),
+        dev=UtteranceTable(run.data / "dev"),
+        cmvn=CMVN(stored["mean"], stored["istd"]),
+    )
+
+
+def _make_data(run: RunFolder, recipe: Recipe, manifests: Path, tokens: Path) -> None:
+    tokenizer = Tokenizer.load(tokens)
+    tables = {}
+    for split in ("train", "dev"):
+        manifest = manifests / f"cuts_{split}.jsonl.gz"
+        # The longest-duration limit decides what is in the table, as the files do.
+        limit = recipe.train.max_duration_s
+        source = f"{digest_files(manifest, tokens)} up to {limit:g} s"
+        folder = run.data / split
+        if (folder / "table.json").exists():
+            tables[split] = UtteranceTable(folder)
+            if tables[split].source == source:
+                continue
+            if run.newest_state() is not None:
+                raise ArborvoxError(
+                    f"{run.root} was trained on another {manifest.name} or other tokens; "
+                    "choose another --out, or give the ones it began with."
+                )
+        (run.data / "cmvn.safetensors").unlink(missing_ok=True)
+        tables[split] = build_table(
+            folder,
+            manifest,
+            tokenizer,
+            source=source,
+            max_duration_s=limit,
+            unknown_id=UNK_ID,
+        )
+        _tell(tables[split], split, manifest)
+    if not len(tables["train"]):
+        raise ArborvoxError(f"{manifests}: there is nothing to train on in cuts_train.jsonl.gz.")
+    if not len(tables["dev"]):
+        warn("There is no development set: checkpoints are chosen by their training loss.")
+    if not (run.data / "cmvn.safetensors").exists():
+        cmvn = measure_cmvn(tables["train"], recipe.features, recipe.train.batch_s)
+        with atomic_path(run.data / "cmvn.safetensors") as part:
+            save_file({"mean": cmvn.mean, "istd": cmvn.istd}, part)
+
+
+def _tell(table: UtteranceTable, split: str, manifest: Path) -> None:
+    say(
+        f"{split}: {len(table)} utterances, {table.duration_s / 3600:.2f} h, "
+        f"{len(table.languages)} language(s)"
+    )
+    if table.num_skipped:
+        warn(
+            f"{table.num_skipped} utterances of {manifest.name} are too long or empty and were "
+            f"left out; they are listed in {table.folder / 'skipped.tsv'}."
+        )
+    if table.num_unknown:
+        warn(f"{table.num_unknown} units of {manifest.name} are not in the tokens: <unk>.")

@@ -1,0 +1,240 @@
+"""What a run must remember to go on as if it had never stopped, and the folder that holds it.
+
+Random numbers need no memory: each step seeds its own from (seed, step, rank), see `seed_step`.
+"""
+
+import contextlib
+import dataclasses
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from arborvox.config import Recipe, load_recipe, show_recipe
+from arborvox.errors import ArborvoxError
+from arborvox.files import read_json, write_json_atomic, write_text_atomic
+
+STATE_VERSION = 1
+
+# No space, no quota, or a limit on the size of files.
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+# May change between a run and its continuation: they decide how long and where, not what.
+FREE_KEYS = {
+    "features.cache",
+    "train.keep",
+    "train.max_epochs",
+    "train.max_steps",
+    "train.patience",
+    "train.workers",
+}
+
+
+@dataclasses.dataclass
+class Evaluation:
+    """A checkpoint's score: error rate, or training loss where there is no development set."""
+
+    step: int
+    score: float
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far a run has come; everything in it is saved."""
+
+    step: int = 0  # optimizer steps done
+    epoch: int = 0  # place of the next batch
+    batch: int = 0
+    precision: str = "fp32"
+    evaluations: list[Evaluation] = dataclasses.field(default_factory=list)
+    loss_sum: float = 0.0  # of the training loss since the last evaluation
+    loss_steps: int = 0
+    bad_steps: int = 0  # steps skipped because a number was not finite
+    bad_in_a_row: int = 0
+    unreadable: int = 0  # times that an utterance was left out because of its audio
+    infeasible: int = 0  # times that a label was longer than its frames
+    audio_s: float = 0.0
+    frames: int = 0
+    padded_frames: int = 0
+    elapsed_s: float = 0.0
+    finished: bool = False
+
+    @property
+    def padding(self) -> float:
+        """Share of the frames computed so far that were padding."""
+        return 1.0 - self.frames / self.padded_frames if self.padded_frames else 0.0
+
+    def best(self, count: int) -> list[Evaluation]:
+        """Return the best evaluations, best first; the later one of equals has learnt more."""
+        return sorted(self.evaluations, key=lambda e: (e.score, -e.step))[:count]
+
+    @property
+    def evaluations_without_gain(self) -> int:
+        """Count the evaluations after the first one that nothing has beaten."""
+        if not self.evaluations:
+            return 0
+        scores = [evaluation.score for evaluation in self.evaluations]
+        return len(scores) - 1 - scores.index(min(scores))
+
+
+class RunFolder:
+    """Where everything that a run writes has its place."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.config = root / "config.yaml"
+        self.checkpoints = root / "checkpoints"
+        self.states = root / "state"
+        self.data = root / "data"
+        self.metrics = root / "metrics.jsonl"
+        self.tensorboard = root / "tensorboard"
+        self.curves = root / "curves.png"
+        self.skipped = root / "skipped.tsv"
+        self.final = root / "final"
+
+    def claim(self, recipe: Recipe) -> None:
+        """Make the folder this recipe's; refuse one that was made by another recipe."""
+        if self.config.exists():
+            keys = differing_keys(load_recipe(self.config), recipe)
+            if keys:
+                raise ArborvoxError(
+                    f"{self.root} was made with another recipe: {', '.join(keys)} differ(s); "
+                    f"choose another --out, or set the keys as in {self.config}."
+                )
+        write_text_atomic(self.config, show_recipe(recipe))
+
+    def checkpoint(self, step: int) -> Path:
+        """Return the place of a step's model."""
+        return self.checkpoints / f"step-{step:06d}"
+
+    def newest_state(self) -> Path | None:
+        """Return the newest trainer state whose model is there too."""
+        found = [
+            path
+            for path in _by_step(self.states)
+            if (path / "trainer.json").exists() and (self.checkpoints / path.name).exists()
+        ]
+        return found[-1] if found else None
+
+    def prune(self, progress: Progress, keep: int, average_best: int) -> None:
+        """Delete the models and states that are neither among the newest nor among the best."""
+        names = [path.name for path in _by_step(self.checkpoints)]
+        wanted = {self.checkpoint(e.step).name for e in progress.best(average_best)}
+        wanted |= {*names[-keep:], self.checkpoint(progress.step).name}
+        for name in names:
+            if name not in wanted:
+                shutil.rmtree(self.checkpoints / name)
+        for path in self.states.glob("step-*"):
+            if path.name != self.checkpoint(progress.step).name:
+                shutil.rmtree(path)
+
+
+def differing_keys(old: Recipe, new: Recipe) -> list[str]:
+    """List the dotted keys in which two recipes differ and that change what is learnt."""
+    free = FREE_KEYS
+    if new.train.schedule == "cosine":  # its shape depends on where it ends
+        free = FREE_KEYS - {"train.max_epochs", "train.max_steps"}
+    before, after = _flatten(old.model_dump(mode="json")), _flatten(new.model_dump(mode="json"))
+    return [key for key in after if key not in free and before.get(key) != after[key]]
+
+
+def save_state(folder: Path, progress: Progress, optimizer: dict[str, Tensor]) -> None:
+    """Write the trainer's side of a step; the folder takes its name when all is written."""
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    save_file(optimizer, part / "optimizer.safetensors")
+    write_json_atomic(
+        part / "trainer.json", {"version": STATE_VERSION, **dataclasses.asdict(progress)}
+    )
+    with (part / "optimizer.safetensors").open("rb") as file:
+        os.fsync(file.fileno())
+    shutil.rmtree(folder, ignore_errors=True)
+    part.replace(folder)
+
+
+def load_state(folder: Path) -> tuple[Progress, dict[str, Tensor]]:
+    """Read what `save_state` wrote."""
+    facts = read_json(folder / "trainer.json")
+    if facts.pop("version", None) != STATE_VERSION:
+        raise ArborvoxError(f"{folder} was written by another version of Arborvox; start anew.")
+    evaluations = [Evaluation(**entry) for entry in facts.pop("evaluations")]
+    try:
+        optimizer = load_file(folder / "optimizer.safetensors")
+        return Progress(evaluations=evaluations, **facts), optimizer
+    except (OSError, SafetensorError, TypeError) as error:
+        raise ArborvoxError(f"{folder} is damaged ({error}); delete it to start anew.") from None
+
+
+def pack_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's tensors under names made of parameter and quantity."""
+    return {
+        f"{name}|{quantity}": value.detach().contiguous()
+        for name, parameter in model.named_parameters()
+        for quantity, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def unpack_optimizer(
+    model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
+) -> None:
+    """Put back what `pack_optimizer` gave."""
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        name, _, quantity = key.rpartition("|")
+        if name not in parameters:
+            raise ArborvoxError(f"The trainer state holds {name}, which the model has not.")
+        parameter = parameters[name]
+        device = (
+            "cpu" if quantity == "step" and parameter.device.type == "cpu" else parameter.device
+        )
+        optimizer.state[parameter][quantity] = value.to(device)
+
+
+def seed_step(seed: int, step: int, rank: int) -> None:
+    """Seed torch for one step, so that no random state outlives it."""
+    mixed = hashlib.blake2b(f"{seed}|{step}|{rank}".encode(), digest_size=4).digest()
+    torch.manual_seed(int.from_bytes(mixed, "little"))
+
+
+@contextlib.contextmanager
+def explain_full_disk(run: RunFolder) -> Iterator[None]:
+    """Turn a failed write into a sentence; what was saved before stays whole."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        # safetensors tells the error's number in its message only: "... (os error 28)".
+        full = getattr(error, "errno", None) in FULL_DISK or any(
+            f"(os error {number})" in str(error) for number in FULL_DISK
+        )
+        if not full:
+            raise
+        newest = run.newest_state()
+        kept = f"{newest.name} is intact" if newest else "nothing had been saved before"
+        raise ArborvoxError(
+            f"Could not save to {run.root}: the disk is full; {kept}. "
+            "Make room and run the same command again to go on from there."
+        ) from error
+
+
+def _by_step(folder: Path) -> list[Path]:
+    """List a folder's steps from first to last; as text, 1000000 would stand before 999999."""
+    return sorted(folder.glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))
+
+
+def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

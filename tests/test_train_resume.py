@@ -1,0 +1,111 @@
+"""The law of exact resume: a run that was killed ends with the weights of one that was not."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_corpus import (
+    TinyCorpus,
+    command_arguments,
+    make_corpus,
+    make_recipe,
+    run_process,
+    step_losses,
+    train_corpus,
+)
+
+from arborvox.errors import ArborvoxError
+from arborvox.training.state import differing_keys
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> TinyCorpus:
+    """A corpus that tests only read."""
+    return make_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Use as many threads as the other processes of these tests do."""
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(
+    ("output", "kill_at"), [("hierarchical", "backward:8"), ("softmax", "state:10")]
+)
+def test_killed_run_ends_with_the_same_bits(
+    output: str, kill_at: str, corpus: TinyCorpus, tmp_path: Path
+) -> None:
+    """kill -9 in a step or in the middle of saving; mid-epoch, with accumulation and a worker."""
+    recipe = make_recipe(
+        output=output,
+        train={"accumulate": 2, "workers": 1, "max_steps": 14, "language_temperature": 2.0},
+    )
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train_corpus(recipe, corpus, whole)
+    killed = run_process(command_arguments(recipe, corpus, broken), KILL_AT=kill_at)
+    assert killed.returncode == -9, killed.stderr
+    assert not (broken / "final").exists()
+    train_corpus(recipe, corpus, broken)
+    assert step_losses(broken) == step_losses(whole)
+    models = [f"checkpoints/step-{step:06d}" for step in (10, 14)] + ["final"]
+    for model in models:
+        one, two = ((run / model / "model.safetensors").read_bytes() for run in (whole, broken))
+        assert one == two, model
+
+
+def test_failed_process_ends(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """An error in mid-run ends the process: no worker keeps it waiting."""
+    recipe = make_recipe(train={"workers": 2})
+    arguments = command_arguments(recipe, corpus, tmp_path / "run")
+    failed = run_process(arguments, KILL_AT="error:3")
+    assert failed.returncode == 1
+    assert "a fault" in failed.stderr
+
+
+def test_stopping_and_going_on_is_exact_in_one_process(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """A run lengthened by its recipe equals one that was long from the start."""
+    long = make_recipe(train={"max_steps": 12})
+    short = make_recipe(train={"max_steps": 7})
+    train_corpus(long, corpus, tmp_path / "long")
+    train_corpus(short, corpus, tmp_path / "two")
+    train_corpus(long, corpus, tmp_path / "two")
+    assert step_losses(tmp_path / "two") == step_losses(tmp_path / "long")
+    last = "checkpoints/step-000012/model.safetensors"
+    assert (tmp_path / "two" / last).read_bytes() == (tmp_path / "long" / last).read_bytes()
+
+
+def test_another_recipe_is_refused_with_its_keys(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """A folder belongs to its recipe; the message names what differs, and only that."""
+    train_corpus(make_recipe(train={"max_steps": 2}), corpus, tmp_path / "run")
+    other = make_recipe(train={"max_steps": 9, "clip": 1.0}, model={"dropout": 0.2})
+    with pytest.raises(ArborvoxError, match=r"model\.dropout, train\.clip differ"):
+        train_corpus(other, corpus, tmp_path / "run")
+
+
+def test_end_of_a_cosine_is_part_of_the_recipe() -> None:
+    """Elsewhere a run may be lengthened; a cosine's shape depends on its end."""
+    for schedule, keys in (("warmup", []), ("cosine", ["train.max_steps"])):
+        one = make_recipe(train={"schedule": schedule, "max_steps": 5})
+        two = make_recipe(train={"schedule": schedule, "max_steps": 6, "workers": 0})
+        assert differing_keys(one, two) == keys
+
+
+def test_other_manifests_are_refused(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """Going on with other data is an error, not another result."""
+    recipe = make_recipe(train={"max_steps": 2})
+    train_corpus(recipe, corpus, tmp_path / "run")
+    other = make_corpus(tmp_path / "other", seed=1)
+    with pytest.raises(ArborvoxError, match=r"another cuts_train.jsonl.gz"):
+        train_corpus(recipe, other, tmp_path / "run")
+
+
+def test_finished_run_only_repeats_its_end(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """Running the same command again changes nothing."""
+    recipe = make_recipe(train={"max_steps": 3})
+    train_corpus(recipe, corpus, tmp_path / "run")
+    before = (tmp_path / "run/final/model.safetensors").read_bytes()
+    losses = step_losses(tmp_path / "run")
+    assert train_corpus(recipe, corpus, tmp_path / "run").progress.step == 3
+    assert (tmp_path / "run/final/model.safetensors").read_bytes() == before
+    assert step_losses(tmp_path / "run") == losses
