@@ -31,6 +31,10 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# No data needed: three synthetic languages, two models, a report, a transcription (~10 minutes).
+demo: setup
+	sh recipes/demo.sh $(BIN)/arborvox demo
+
 test: lint
 	$(BIN)/pytest
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from arborvox.cli import config, decode, doctor, prepare, score, tokens, train, tree
+from arborvox.cli import config, decode, doctor, prepare, run, score, tokens, train, tree
 from arborvox.errors import ArborvoxError
 from arborvox.version import VERSION
 
@@ -20,7 +20,7 @@ class InOrderOfUse(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, those of the usual way first."""
-        usual = "prepare tokens tree train decode transcribe score compare".split()
+        usual = "run prepare tokens tree train decode score compare report transcribe".split()
         return usual + [name for name in super().list_commands(ctx) if name not in usual]
 
 
@@ -57,8 +57,9 @@ def start(
 ) -> None:
     """Speech recognition for languages with little data.
 
-    A corpus folder becomes manifests (prepare), the manifests become output units and a code
-    tree over them (tokens, tree), and with these a model is trained (train).
+    `run` does a whole experiment from a recipe. Step by step: a corpus folder becomes manifests
+    (prepare), the manifests become output units and a code tree over them (tokens, tree), with
+    these a model is trained (train), tested (decode, score, compare) and used (transcribe).
     """
     if quiet and verbose:
         raise ArborvoxError("--quiet and --verbose exclude each other.")
@@ -67,7 +68,7 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (prepare, tokens, tree, train, decode, score, config, doctor):
+for module in (run, prepare, tokens, tree, train, decode, score, config, doctor):
     module.register(app)
 
 

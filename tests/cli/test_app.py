@@ -23,7 +23,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     shown = capsys.readouterr().out
-    for command in ("prepare", "tokens", "tree", "train", "config", "doctor"):
+    for command in ("run", "prepare", "tree", "train", "decode", "score", "transcribe", "doctor"):
         assert command in shown
 
 

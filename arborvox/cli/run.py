@@ -1,0 +1,68 @@
+"""`arborvox run` and `arborvox report`: a whole experiment, and what it found."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the app."""
+    app.command("run")(run)
+    app.command("report")(report)
+
+
+def run(
+    recipe: Annotated[Path, typer.Argument(help="A recipe, such as recipes/ucla.yaml.")],
+    out: Annotated[Path, typer.Option("--out", help="The experiment's folder.")],
+    seeds: Annotated[
+        str, typer.Option("--seeds", help="Train every variant once with each, such as 0,1,2.")
+    ] = "0",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Override a key for all variants: section.key=value."),
+    ] = None,
+    test_languages: Annotated[
+        str | None,
+        typer.Option("--test-languages", help="Never heard in training, such as fin,abk (UCLA)."),
+    ] = None,
+) -> None:
+    """Do a whole experiment: prepare, tokens, tree, train, decode, score, report.
+
+    What is done already is kept as long as its settings and inputs do not change; what was
+    stopped goes on from its last checkpoint.
+    """
+    from arborvox.console import say
+    from arborvox.pipeline.experiment import run_experiment
+    from arborvox.pipeline.stages import RunInterruptedError
+
+    words = list(overrides or ())
+    if test_languages is not None:
+        words.append(f"corpus.test_languages=[{test_languages}]")
+    try:
+        run_experiment(recipe, out, parse_seeds(seeds), words)
+    except RunInterruptedError:
+        say("run the same command again to go on")
+        raise typer.Exit(130) from None
+
+
+def report(
+    experiment: Annotated[Path, typer.Argument(help="The folder that `arborvox run` made.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where to write.  [default: EXPERIMENT/report]")
+    ] = None,
+) -> None:
+    """Write the report of an experiment again, as one HTML file and as Markdown."""
+    from arborvox.report import make_report
+
+    make_report(experiment, out or experiment / "report")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Turn `0,1,2` into numbers."""
+    from arborvox.errors import ArborvoxError
+
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not all(word.isdecimal() for word in words):
+        raise ArborvoxError(f"--seeds {text}: write whole numbers with commas between, as 0,1,2.")
+    return [int(word) for word in words]

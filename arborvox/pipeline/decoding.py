@@ -1,0 +1,139 @@
+"""Decoding the test set, freely or with each language's own inventory of units."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from arborvox.config import CorpusConfig, DecodeConfig
+from arborvox.decode import engine
+from arborvox.decode.test_set import decode_manifest
+from arborvox.errors import ArborvoxError
+from arborvox.files import (
+    atomic_path,
+    open_gzip_reproducible,
+    read_json,
+    write_json_atomic,
+    write_text_atomic,
+)
+from arborvox.pipeline.fingerprints import digest_file, digest_value
+from arborvox.tokens import Tokenizer
+
+HYPOTHESES, TIMING = "hyps.jsonl", "hyps.timing.json"
+# `decode.inventory` → the ways of decoding, as the report knows them.
+DECODE_SETTINGS = {
+    "none": ("free",),
+    "corpus": ("inventory",),
+    "both": ("free", "inventory"),
+}
+UCLA_INVENTORY = "inventory/phone.txt"
+
+
+def decode_test_set(
+    config: DecodeConfig,
+    setting: str,
+    corpus: CorpusConfig,
+    run: Path,
+    cuts: Path,
+    tokens: Path,
+    folder: Path,
+) -> None:
+    """Write the hypotheses of a test set and the times that they took."""
+    if setting == "free":
+        decode_manifest(run, cuts, _search(config, None), folder / HYPOTHESES)
+        return
+    languages = _split_by_language(cuts, folder / "languages")
+    inventories = _find_inventories(corpus, list(languages), tokens, folder / "inventories")
+    parts = []
+    for language, manifest in languages.items():
+        part = folder / "languages" / f"{language}.jsonl"
+        decode_manifest(run, manifest, _search(config, inventories[language]), part)
+        parts.append(part)
+    _join_timings([part.with_suffix(".timing.json") for part in parts], folder / TIMING)
+    _join_hypotheses(parts, cuts, folder / HYPOTHESES)
+
+
+def inventory_mark(corpus: CorpusConfig) -> str:
+    """Return the mark of the inventories that a corpus brings along."""
+    files = sorted(Path(corpus.source or "").glob(f"*/{UCLA_INVENTORY}"))
+    return digest_value({path.parent.parent.name: digest_file(path) for path in files})
+
+
+def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig:
+    return engine.DecodeConfig(
+        mode=config.mode,
+        beam=config.beam,
+        ctc_weight=config.ctc_weight,
+        lm=Path(config.lm) if config.lm else None,
+        lm_weight=config.lm_weight,
+        length_bonus=config.length_bonus,
+        inventory=inventory,
+    )
+
+
+def _split_by_language(cuts: Path, folder: Path) -> dict[str, Path]:
+    """Write a manifest for each language of the test set."""
+    lines: dict[str, list[bytes]] = {}
+    with gzip.open(cuts) as file:
+        for line in file:
+            language = json.loads(line)["supervisions"][0]["language"]
+            lines.setdefault(language, []).append(line)
+    folder.mkdir(exist_ok=True)
+    manifests = {language: folder / f"{language}.jsonl.gz" for language in sorted(lines)}
+    for language, path in manifests.items():
+        with atomic_path(path) as part, open_gzip_reproducible(part) as packed:
+            packed.writelines(lines[language])
+    return manifests
+
+
+def _find_inventories(
+    corpus: CorpusConfig, languages: list[str], tokens: Path, folder: Path
+) -> dict[str, Path]:
+    """Take the corpus's own inventories, or else the units that each language was trained with."""
+    if corpus.kind == "ucla" and corpus.source is not None:
+        found = {name: Path(corpus.source) / name / UCLA_INVENTORY for name in languages}
+        for language, path in found.items():
+            if not path.is_file():
+                raise ArborvoxError(
+                    f"{path} is missing, so {language} has no inventory; set decode.inventory to "
+                    "none."
+                )
+        return found
+    tokenizer = Tokenizer.load(tokens)
+    inventories = {}
+    for language in languages:
+        if language not in tokenizer.counts:
+            raise ArborvoxError(
+                f"{language} was not heard in training, so its units are not known; set "
+                "decode.inventory to none."
+            )
+        counted = zip(tokenizer.units, tokenizer.counts[language], strict=True)
+        units = [unit for unit, count in list(counted)[tokenizer.num_special :] if count]
+        inventories[language] = folder / f"{language}.txt"
+        listed = "".join(f"{unit}\n" for unit in units if not unit.isspace())
+        write_text_atomic(inventories[language], listed)
+    return inventories
+
+
+def _join_hypotheses(parts: list[Path], cuts: Path, out: Path) -> None:
+    """Put the languages' hypotheses into one file under one header."""
+    header: dict[str, Any] = {}
+    entries: list[str] = []
+    for part in parts:
+        first, *rest = part.read_text(encoding="utf-8").splitlines()
+        header = json.loads(first)
+        entries += rest
+    header["manifest"] = str(cuts)
+    header["settings"]["inventory"] = "each language's own"
+    lines = [json.dumps(header, ensure_ascii=False), *entries]
+    write_text_atomic(out, "".join(f"{line}\n" for line in lines))
+
+
+def _join_timings(parts: list[Path], out: Path) -> None:
+    """Add up the times of the languages."""
+    facts = [read_json(part) for part in parts]
+    audio_s = sum(fact["audio_s"] for fact in facts)
+    seconds = {stage: sum(f["seconds"][stage] for f in facts) for stage in facts[0]["seconds"]}
+    spent = {**seconds, "total": sum(seconds.values())}
+    rtf = {stage: round(spent_s / audio_s, 6) for stage, spent_s in spent.items()}
+    write_json_atomic(out, {**facts[0], "audio_s": audio_s, "seconds": seconds, "rtf": rtf})

@@ -1,0 +1,196 @@
+"""`arborvox run`: from a recipe to a report, doing only what has not been done."""
+
+import fcntl
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import safe_open
+
+from arborvox.config import show_recipe
+from arborvox.console import say
+from arborvox.corpora.manifests import STATS_NAME
+from arborvox.errors import ArborvoxError
+from arborvox.files import read_json, write_text_atomic
+from arborvox.model.checkpoint import WEIGHTS
+from arborvox.pipeline import work
+from arborvox.pipeline.board import (
+    DONE,
+    FAILED,
+    KEPT,
+    STOPPED,
+    Board,
+    show_board,
+    tell_reason,
+)
+from arborvox.pipeline.decoding import HYPOTHESES, TIMING
+from arborvox.pipeline.plan import Leg, Plan, make_plan
+from arborvox.pipeline.stages import RunInterruptedError, Stage, look_at, run_stage
+from arborvox.pipeline.surroundings import describe_surroundings
+from arborvox.pipeline.variants import Variant, read_variants
+from arborvox.report import HTML_NAME, MARKDOWN_NAME, make_report
+from arborvox.report.experiment import EXPERIMENT_NAME, Experiment, ModelEntry, RunEntry
+from arborvox.training.state import RunFolder
+
+RECIPE_NAME = "recipe.yaml"
+LOCK_NAME = ".lock"
+
+
+def run_experiment(
+    recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[str] = ()
+) -> Path:
+    """Do what an experiment still lacks; return the report's page."""
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ArborvoxError("--seeds: give each seed once, such as 0,1,2.")
+    command = _command(recipe, out, seeds, overrides)
+    variants = read_variants(recipe, overrides)
+    out = out.absolute()
+    plan = make_plan(variants, seeds, out)
+    out.mkdir(parents=True, exist_ok=True)
+    with _hold(out):
+        whole = show_recipe(variants[0].source.load())
+        write_text_atomic(out / RECIPE_NAME, whole)
+        board = Board(plan)
+        worked = False
+        with show_board(board):
+            for stage in plan.stages:
+                worked |= _do(stage, board, out)
+        if worked or not (out / EXPERIMENT_NAME).is_file():
+            _describe(plan, variants, command, whole).save(out)
+        return _report(plan)
+
+
+def _do(stage: Stage, board: Board, out: Path) -> bool:
+    """Do one stage unless it is done; say whether there was anything to do."""
+    standing = look_at(stage)
+    if standing.fresh:
+        board.end(stage, KEPT)
+        return False
+    board.begin(stage, tell_reason(standing.changed, standing.begun))
+    try:
+        run_stage(stage, standing, out)
+    except BaseException as error:
+        asked = isinstance(error, RunInterruptedError | KeyboardInterrupt)
+        board.end(stage, STOPPED if asked else FAILED)
+        raise
+    board.end(stage, DONE)
+    return True
+
+
+def _report(plan: Plan) -> Path:
+    """Write the report, unless it is there and tells of these very results."""
+    folder = plan.out / "report"
+    told = read_json(plan.out / EXPERIMENT_NAME)
+    inputs = {}
+    for leg in plan.legs:
+        for stage in (*leg.decodes.values(), *leg.scores.values()):
+            for name in stage.outputs:
+                path = stage.folder / name
+                inputs[path.relative_to(plan.out).as_posix()] = path
+    stage = Stage(
+        kind="report",
+        folder=folder,
+        settings={"experiment": told},
+        work=lambda folder: make_report(plan.out, folder),
+        outputs=(HTML_NAME, MARKDOWN_NAME),
+        after=tuple(plan.stages),
+        inputs=inputs,
+    )
+    standing = look_at(stage)
+    if standing.fresh:
+        say(f"nothing to do: {folder / HTML_NAME} is up to date")
+    else:
+        run_stage(stage, standing, plan.out)
+    return folder / HTML_NAME
+
+
+def _describe(plan: Plan, variants: Sequence[Variant], command: str, recipe: str) -> Experiment:
+    """Collect what the report needs to know of the plan."""
+    compared = [variant for variant in variants if variant.config.role == "compare"]
+    models = []
+    for variant in compared:
+        legs = [leg for leg in plan.legs if leg.variant is variant]
+        models.append(
+            ModelEntry(
+                name=variant.name,
+                label=variant.label,
+                changes=variant.config.set,
+                num_parameters=_count_parameters(legs[0]),
+                runs=tuple(_run_entry(leg, plan.out) for leg in legs),
+            )
+        )
+    first = next(leg for leg in plan.legs if leg.variant is compared[0])
+    tree = next((leg.tree for leg in plan.legs if leg.tree and leg.variant in compared), None)
+    config = first.recipe.report
+    return Experiment(
+        name=first.recipe.name,
+        command=command,
+        seeds=tuple(dict.fromkeys(leg.seed for leg in plan.legs)),
+        samples=config.samples,
+        bootstrap_seed=config.seed,
+        num_examples=config.examples,
+        recipe=recipe,
+        surroundings=describe_surroundings(),
+        stats=_inside(first.prepare.folder / STATS_NAME, plan.out),
+        tokens=_inside(first.tokens.folder / work.TOKENS, plan.out),
+        tree=_inside(tree.folder / work.TREE, plan.out) if tree else None,
+        models=tuple(models),
+    )
+
+
+def _run_entry(leg: Leg, out: Path) -> RunEntry:
+    return RunEntry(
+        seed=leg.seed,
+        run=_inside(leg.train.folder, out),
+        train_s=_training_time_s(leg.train.folder),
+        hypotheses={
+            name: _inside(stage.folder / HYPOTHESES, out) for name, stage in leg.decodes.items()
+        },
+        scores={
+            name: _inside(stage.folder / work.SCORES, out) for name, stage in leg.scores.items()
+        },
+        speed={name: _inside(stage.folder / TIMING, out) for name, stage in leg.decodes.items()},
+    )
+
+
+def _inside(path: Path, out: Path) -> str:
+    return path.relative_to(out).as_posix()
+
+
+def _training_time_s(run: Path) -> float | None:
+    """Return the time spent in steps, all attempts together, as the trainer kept it."""
+    state = RunFolder(run).newest_state()
+    return float(read_json(state / "trainer.json")["elapsed_s"]) if state else None
+
+
+def _count_parameters(leg: Leg) -> int:
+    """Count the numbers that were learnt, from the header of the weights."""
+    total = 0
+    with safe_open(leg.train.folder / work.FINAL / WEIGHTS, framework="np") as file:
+        for name in file.keys():  # noqa: SIM118 (no mapping)
+            if not name.startswith("cmvn_"):
+                size = 1
+                for length in file.get_slice(name).get_shape():
+                    size *= length
+                total += size
+    return total
+
+
+def _command(recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[str]) -> str:
+    words = ["arborvox", "run", str(recipe), "--out", str(out)]
+    words += ["--seeds", ",".join(map(str, seeds))]
+    for override in overrides:
+        words += ["--set", override]
+    return shlex.join(words)
+
+
+@contextmanager
+def _hold(out: Path) -> Iterator[None]:
+    """Keep a second `arborvox run` out of the folder; the hold ends with the process."""
+    with (out / LOCK_NAME).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ArborvoxError(f"Another `arborvox run` is at work in {out}.") from None
+        yield

@@ -1,0 +1,287 @@
+"""What has to be done for an experiment: stages, each once, shared by all that need the same."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arborvox.config import Recipe, TrainConfig
+from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
+from arborvox.pipeline import work
+from arborvox.pipeline.decoding import (
+    DECODE_SETTINGS,
+    HYPOTHESES,
+    TIMING,
+    decode_test_set,
+    inventory_mark,
+)
+from arborvox.pipeline.fingerprints import digest_source, digest_value
+from arborvox.pipeline.stages import Stage
+from arborvox.pipeline.variants import Variant, order_by_need
+from arborvox.training.state import FREE_KEYS
+
+KINDS = ("prepare", "tokens", "tree", "train", "decode", "score")
+# These change neither a model nor its way there.
+WITHOUT_EFFECT = {"train": {"workers", "keep", "init_from"}, "features": {"cache"}}
+# With a cosine the end shapes the way; other schedules may be prolonged.
+LENGTH_KEYS = frozenset({"train.max_epochs", "train.max_steps"})
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One variant with one seed, and its stages; a setting of decoding has two of its own."""
+
+    variant: Variant
+    seed: int
+    recipe: Recipe
+    prepare: Stage
+    tokens: Stage
+    tree: Stage | None
+    train: Stage
+    decodes: dict[str, Stage] = field(default_factory=dict)
+    scores: dict[str, Stage] = field(default_factory=dict)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All stages in the order of work."""
+        first = [self.prepare, self.tokens, *([self.tree] if self.tree else []), self.train]
+        return [*first, *self.decodes.values(), *self.scores.values()]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All legs, seed by seed, so that a whole comparison is there as early as can be."""
+
+    out: Path
+    legs: tuple[Leg, ...]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """Every stage once, in an order in which it can be done."""
+        seen: dict[Path, Stage] = {}
+        for leg in self.legs:
+            for stage in leg.stages:
+                seen.setdefault(stage.folder, stage)
+        return list(seen.values())
+
+
+def make_plan(variants: Sequence[Variant], seeds: Sequence[int], out: Path) -> Plan:
+    """Lay out the work of a comparison."""
+    needs = {variant.name: _needed_names(variant, variants, seeds[0]) for variant in variants}
+    order = order_by_need(needs)
+    place = {variant.name: variant for variant in variants}
+    planner = _Planner(out, many_seeds=len(seeds) > 1)
+    legs = [planner.leg(place[name], seed) for seed in seeds for name in order]
+    return Plan(out, tuple(legs))
+
+
+def _needed_names(variant: Variant, variants: Iterable[Variant], seed: int) -> set[str]:
+    recipe = variant.recipe(seed)
+    named = {recipe.train.init_from}
+    if recipe.tree.kind == "embedding":
+        named.add(recipe.tree.embedding_from)
+    return {other.name for other in variants if other.name in named}
+
+
+class _Planner:
+    """Makes stages, giving the same one to all who ask for the same work."""
+
+    def __init__(self, out: Path, *, many_seeds: bool) -> None:
+        self._out = out
+        self._many_seeds = many_seeds
+        self._stages: dict[str, Stage] = {}
+        self._trained: dict[tuple[str, int], Stage] = {}
+
+    def leg(self, variant: Variant, seed: int) -> Leg:
+        """Plan one variant with one seed; the variants that it needs were planned before."""
+        recipe = variant.recipe(seed)
+        prepare = self._prepare(variant, recipe)
+        tokens = self._tokens(variant, recipe, prepare)
+        tree = self._tree(variant, recipe, tokens, seed)
+        train = self._train(variant, recipe, seed, prepare, tokens, tree)
+        self._trained[variant.name, seed] = train
+        leg = Leg(variant, seed, recipe, prepare, tokens, tree, train)
+        if variant.config.role == "compare":
+            for setting in DECODE_SETTINGS[recipe.decode.inventory]:
+                decode = self._decode(leg, setting)
+                leg.decodes[setting] = decode
+                leg.scores[setting] = self._score(leg, setting, decode)
+        return leg
+
+    def _stage(
+        self,
+        names: Sequence[str],
+        kind: str,
+        settings: dict[str, Any],
+        task: Callable[[Path], None],
+        **more: Any,
+    ) -> Stage:
+        """Return the stage that does this work, or make it under the first free name."""
+        inputs: dict[str, Path] = more.get("inputs", {})
+        key = digest_value([kind, settings, {n: str(path) for n, path in inputs.items()}])
+        if key not in self._stages:
+            taken = {stage.folder for stage in self._stages.values()}
+            folder = next(self._out / name for name in names if self._out / name not in taken)
+            self._stages[key] = Stage(kind, folder, settings, task, **more)
+        return self._stages[key]
+
+    def _prepare(self, variant: Variant, recipe: Recipe) -> Stage:
+        corpus = work.locate_corpus(recipe.corpus)
+        settings = corpus.model_dump(mode="json")
+        for section in {"folder", "synthetic"} - {corpus.kind}:
+            del settings[section]
+        source = corpus.synthetic.text if corpus.kind == "synthetic" else corpus.source
+        return self._stage(
+            ("prepare", f"prepare-{variant.name}"),
+            "prepare",
+            settings,
+            lambda folder: work.prepare_corpus(corpus, folder),
+            outputs=work.PREPARED,
+            source_mark=(lambda: digest_source(Path(source))) if source else None,
+        )
+
+    def _tokens(self, variant: Variant, recipe: Recipe, prepare: Stage) -> Stage:
+        cuts = prepare.folder / work.TRAIN_CUTS
+        return self._stage(
+            ("tokens", f"tokens-{variant.name}"),
+            "tokens",
+            recipe.tokens.model_dump(mode="json"),
+            lambda folder: work.build_tokens(recipe.tokens, cuts, folder),
+            outputs=(work.TOKENS,),
+            after=(prepare,),
+            inputs={"train cuts": cuts},
+        )
+
+    def _tree(self, variant: Variant, recipe: Recipe, tokens: Stage, seed: int) -> Stage | None:
+        if "hierarchical" not in (recipe.model.output, recipe.model.ctc):
+            return None
+        config = recipe.tree
+        settings: dict[str, Any] = {"kind": config.kind, "weighting": config.weighting}
+        after: tuple[Stage, ...] = (tokens,)
+        inputs = {"tokens": tokens.folder / work.TOKENS}
+        checkpoint, tree_seed = None, config.seed
+        if config.kind == "random":
+            # Each seed draws a tree of its own: the control is chance, not one lucky tree.
+            tree_seed += seed
+            settings["seed"] = tree_seed
+        if config.kind == "embedding":
+            checkpoint, trained = self._checkpoint(config.embedding_from, seed)
+            after += (trained,) if trained else ()
+            if checkpoint is not None:
+                inputs["unit vectors"] = checkpoint / WEIGHTS
+        by_seed = config.kind in ("random", "embedding") and self._many_seeds
+        suffix = f"-seed-{seed}" if by_seed else ""
+        return self._stage(
+            (f"trees/{config.kind}{suffix}", f"trees/{config.kind}-{variant.name}{suffix}"),
+            "tree",
+            settings,
+            lambda folder: work.build_code_tree(
+                config, tokens.folder / work.TOKENS, checkpoint, tree_seed, folder
+            ),
+            outputs=(work.TREE,),
+            after=after,
+            inputs=inputs,
+        )
+
+    def _train(
+        self,
+        variant: Variant,
+        recipe: Recipe,
+        seed: int,
+        prepare: Stage,
+        tokens: Stage,
+        tree: Stage | None,
+    ) -> Stage:
+        start, trained = self._checkpoint(recipe.train.init_from, seed)
+        # Read now, with the settings: the file may be edited while earlier stages are at work.
+        training_recipe = variant.training_recipe(seed, start)
+        cuts = {
+            "train cuts": prepare.folder / work.TRAIN_CUTS,
+            "dev cuts": prepare.folder / work.DEV_CUTS,
+        }
+        inputs = {**cuts, "tokens": tokens.folder / work.TOKENS}
+        if tree is not None:
+            inputs["tree"] = tree.folder / work.TREE
+        if start is not None:
+            inputs["first weights"] = start / WEIGHTS
+        settings = {
+            name: _effective(recipe, name) for name in ("features", "augment", "model", "train")
+        }
+        return self._stage(
+            (f"runs/{variant.name}/seed-{seed}/train",),
+            "train",
+            settings,
+            lambda folder: work.train_model(
+                training_recipe,
+                folder,
+                prepare.folder,
+                inputs["tokens"],
+                inputs.get("tree"),
+            ),
+            outputs=work.TRAINED,
+            after=tuple(stage for stage in (prepare, tokens, tree, trained) if stage),
+            inputs=inputs,
+            free=_free_keys(recipe.train),
+            precious=True,
+        )
+
+    def _decode(self, leg: Leg, setting: str) -> Stage:
+        config = leg.recipe.decode
+        corpus = work.locate_corpus(leg.recipe.corpus)
+        inputs = {
+            "test cuts": leg.prepare.folder / work.TEST_CUTS,
+            "tokens": leg.tokens.folder / work.TOKENS,
+            "weights": leg.train.folder / work.FINAL / WEIGHTS,
+        }
+        by_inventory = setting == "inventory"
+        return self._stage(
+            (f"runs/{leg.variant.name}/seed-{leg.seed}/decode-{setting}",),
+            "decode",
+            {**config.model_dump(mode="json"), "inventory": by_inventory},
+            lambda folder: decode_test_set(
+                config,
+                setting,
+                corpus,
+                leg.train.folder,
+                inputs["test cuts"],
+                inputs["tokens"],
+                folder,
+            ),
+            outputs=(HYPOTHESES, TIMING),
+            after=(leg.prepare, leg.tokens, leg.train),
+            inputs=inputs,
+            source_mark=(lambda: inventory_mark(corpus)) if by_inventory else None,
+        )
+
+    def _score(self, leg: Leg, setting: str, decode: Stage) -> Stage:
+        config = leg.recipe.report
+        settings = {"samples": config.samples, "seed": config.seed}
+        hypotheses = decode.folder / HYPOTHESES
+        return self._stage(
+            (f"runs/{leg.variant.name}/seed-{leg.seed}/score-{setting}",),
+            "score",
+            settings,
+            lambda folder: work.score_test_set(config, hypotheses, folder),
+            outputs=(work.SCORES,),
+            after=(decode,),
+            inputs={"hypotheses": hypotheses},
+        )
+
+    def _checkpoint(self, named: str | None, seed: int) -> tuple[Path | None, Stage | None]:
+        """Find the model that a key names: another variant's of the same seed, or a folder."""
+        if named is None:
+            return None, None
+        trained = self._trained.get((named, seed))
+        if trained is not None:
+            return trained.folder / work.FINAL, trained
+        return find_checkpoint(Path(named)), None
+
+
+def _effective(recipe: Recipe, section: str) -> dict[str, Any]:
+    values: dict[str, Any] = getattr(recipe, section).model_dump(mode="json")
+    return {k: v for k, v in values.items() if k not in WITHOUT_EFFECT.get(section, ())}
+
+
+def _free_keys(train: TrainConfig) -> frozenset[str]:
+    """Settings under which a run may go on as it was begun."""
+    return frozenset(FREE_KEYS) - (LENGTH_KEYS if train.schedule == "cosine" else frozenset())

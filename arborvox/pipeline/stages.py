@@ -1,0 +1,160 @@
+"""A stage of an experiment: a folder, what it is made from, and the record that it is whole.
+
+The record, `stage.json`, is written when the work begins and again when it is done. A stage whose
+record is done, whose settings and inputs are those of the record and whose outputs are still there
+has nothing to do. One that was killed goes on in its folder; one whose settings have changed starts
+over, and what took long to make is set aside rather than deleted.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arborvox.errors import ArborvoxError
+from arborvox.files import read_json, write_json_atomic
+from arborvox.pipeline.fingerprints import digest_file, flatten
+
+RECORD_NAME = "stage.json"
+# Raised when a stage of the same settings and inputs gives another result than before.
+STAGE_VERSION = 1
+
+
+class RunInterruptedError(Exception):
+    """Somebody asked to stop; all work so far is saved."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One piece of work with a folder of its own."""
+
+    kind: str  # prepare, tokens, tree, train, decode or score
+    folder: Path
+    settings: dict[str, Any]  # what decides the result; plain values
+    work: Callable[[Path], None]
+    outputs: tuple[str, ...]  # files in the folder that must be there afterwards
+    after: tuple["Stage", ...] = ()
+    inputs: dict[str, Path] = field(default_factory=dict)  # outputs of the stages before
+    source_mark: Callable[[], str] | None = None  # for what lies outside the experiment
+    # Settings that may change while the work goes on where it was.
+    free: frozenset[str] = frozenset()
+    precious: bool = False  # set aside, not deleted, when it has to start over
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a stage stands before it runs."""
+
+    facts: dict[str, Any]  # what the result follows from, as it is now
+    changed: tuple[str, ...]  # what differs from the record
+    fresh: bool  # nothing to do
+    begun: bool  # there is a record, of this or of other settings
+
+
+def look_at(stage: Stage) -> Standing:
+    """Compare a stage's record with the settings and files of now."""
+    facts = _current_facts(stage)
+    record = _read_record(stage.folder)
+    if record is None:
+        return Standing(facts, (), fresh=False, begun=False)
+    then, now = flatten(record.get("facts", {})), flatten(facts)
+    changed = tuple(sorted(k for k in {*then, *now} if then.get(k) != now.get(k)))
+    if changed or record.get("status") != "done":
+        return Standing(facts, changed, fresh=False, begun=True)
+    lost = _lost_outputs(stage, record)
+    return Standing(facts, lost, fresh=not lost, begun=True)
+
+
+def run_stage(stage: Stage, standing: Standing, root: Path) -> None:
+    """Do a stage's work, from where it stands or from the start, and seal its folder."""
+    if standing.begun and not _may_go_on(stage, standing):
+        _clear(stage, root)
+    stage.folder.mkdir(parents=True, exist_ok=True)
+    record: dict[str, Any] = {"stage": stage.kind, "status": "begun", "facts": standing.facts}
+    write_json_atomic(stage.folder / RECORD_NAME, record)
+    stage.work(stage.folder)
+    missing = [name for name in stage.outputs if not (stage.folder / name).is_file()]
+    if missing:
+        raise ArborvoxError(f"{stage.folder}: {stage.kind} ended without {', '.join(missing)}.")
+    outputs = {name: _file_facts(stage.folder / name) for name in stage.outputs}
+    write_json_atomic(stage.folder / RECORD_NAME, {**record, "status": "done", "outputs": outputs})
+
+
+def output_digest(folder: Path, name: str) -> str:
+    """Return the mark of a stage's output, from its record where the file was not touched."""
+    record = _read_record(folder) or {}
+    known = record.get("outputs", {}).get(name)
+    path = folder / name
+    if known and [known["size"], known["mtime_ns"]] == _size_and_time(path):
+        return str(known["blake2b"])
+    return digest_file(path)
+
+
+def _current_facts(stage: Stage) -> dict[str, Any]:
+    folders = {before.folder for before in stage.after}
+    digests = {}
+    for name, path in stage.inputs.items():
+        owner = next((folder for folder in folders if path.is_relative_to(folder)), None)
+        if owner is None:
+            digests[name] = digest_file(path)
+        else:
+            digests[name] = output_digest(owner, path.relative_to(owner).as_posix())
+    facts: dict[str, Any] = {
+        "version": STAGE_VERSION,
+        "settings": stage.settings,
+        "inputs": digests,
+    }
+    if stage.source_mark is not None:
+        facts["source"] = stage.source_mark()
+    return facts
+
+
+def _read_record(folder: Path) -> dict[str, Any] | None:
+    path = folder / RECORD_NAME
+    if not path.is_file():
+        return None
+    record = read_json(path)
+    if not isinstance(record, dict):
+        raise ArborvoxError(f"{path} is damaged; delete its folder to have the stage done again.")
+    return record
+
+
+def _lost_outputs(stage: Stage, record: dict[str, Any]) -> tuple[str, ...]:
+    """List the outputs that are gone or are not what the stage wrote."""
+    known = record.get("outputs", {})
+    return tuple(
+        name
+        for name in stage.outputs
+        if not (stage.folder / name).is_file()
+        or output_digest(stage.folder, name) != known.get(name, {}).get("blake2b")
+    )
+
+
+def _may_go_on(stage: Stage, standing: Standing) -> bool:
+    """Whether what lies in the folder was begun with the same settings, as far as they bind."""
+    free = {f"settings.{key}" for key in stage.free}
+    return set(standing.changed) <= free | set(stage.outputs)
+
+
+def _clear(stage: Stage, root: Path) -> None:
+    """Make room for a stage that starts over."""
+    if not stage.precious:
+        shutil.rmtree(stage.folder)
+        return
+    name = stage.folder.relative_to(root).as_posix().replace("/", "-")
+    number = 1
+    while (aside := root / "set-aside" / f"{name}-{number}").exists():
+        number += 1
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    stage.folder.rename(aside)
+
+
+def _file_facts(path: Path) -> dict[str, Any]:
+    size, mtime_ns = _size_and_time(path)
+    return {"size": size, "mtime_ns": mtime_ns, "blake2b": digest_file(path)}
+
+
+def _size_and_time(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]

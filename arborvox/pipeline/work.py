@@ -1,0 +1,110 @@
+"""What each stage does, in terms of the rest of the toolkit."""
+
+import os
+import re
+from pathlib import Path
+
+from arborvox.config import (
+    CorpusConfig,
+    Recipe,
+    ReportConfig,
+    TokensConfig,
+    TreeConfig,
+)
+from arborvox.corpora import prepare
+from arborvox.corpora.manifests import STATS_NAME, split_file
+from arborvox.errors import ArborvoxError
+from arborvox.files import write_json_atomic
+from arborvox.pipeline.stages import RunInterruptedError
+from arborvox.score import read_hypotheses, score_hypotheses
+from arborvox.score.score_report import scores_as_json
+from arborvox.tokens import TextCorpus, Tokenizer, build_tokenizer
+from arborvox.tokens.reports import report_skipped
+from arborvox.tokens.trees import build_tree
+from arborvox.train import train
+from arborvox.tree import save_tree
+
+TRAIN_CUTS, DEV_CUTS, TEST_CUTS = (split_file(split) for split in ("train", "dev", "test"))
+PREPARED = (TRAIN_CUTS, DEV_CUTS, TEST_CUTS, STATS_NAME)
+TOKENS, TREE = "tokens.json", "tree.json"
+FINAL = "final"
+TRAINED = (f"{FINAL}/model.safetensors", f"{FINAL}/config.yaml", "metrics.jsonl")
+SCORES = "scores.json"
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+def locate_corpus(corpus: CorpusConfig) -> CorpusConfig:
+    """Put in what a recipe leaves to the machine, as in `source: ${ARBORVOX_DATA}/ucla`."""
+    text = _expand(corpus.synthetic.text, "corpus.synthetic.text")
+    return corpus.model_copy(
+        update={
+            "source": _expand(corpus.source, "corpus.source"),
+            "synthetic": corpus.synthetic.model_copy(update={"text": text}),
+        }
+    )
+
+
+def _expand(place: str | None, key: str) -> str | None:
+    if place is None:
+        return None
+    unset = [name for name in _VARIABLE.findall(place) if name not in os.environ]
+    if unset:
+        raise ArborvoxError(
+            f"{key} is {place}, but {unset[0]} is not set in the environment; export it, or name "
+            f"the folder with --set {key}=FOLDER."
+        )
+    return os.path.abspath(os.path.expandvars(place))  # noqa: PTH100 (links stay links)
+
+
+def prepare_corpus(corpus: CorpusConfig, folder: Path) -> None:
+    """Turn recordings into manifests; a synthetic corpus is spoken into the stage's folder."""
+    if corpus.kind == "synthetic" and corpus.source is None:
+        corpus = corpus.model_copy(update={"source": str(folder / "corpus")})
+    prepare(corpus, folder, jobs=os.cpu_count() or 1)
+
+
+def build_tokens(config: TokensConfig, cuts: Path, folder: Path) -> None:
+    """Collect the units of the training set."""
+    corpus = TextCorpus([cuts])
+    tokenizer = build_tokenizer(
+        corpus,
+        config.unit,
+        vocab_size=config.vocab_size,
+        graphemes=config.graphemes,
+        byte_fallback=config.byte_fallback,
+        language_tags=config.language_tags,
+    )
+    report_skipped(corpus)
+    tokenizer.save(folder / TOKENS)
+
+
+def build_code_tree(
+    config: TreeConfig, tokens: Path, checkpoint: Path | None, seed: int, folder: Path
+) -> None:
+    """Build the code tree over the units."""
+    tree = build_tree(
+        Tokenizer.load(tokens),
+        config.kind,
+        weighting=config.weighting,
+        seed=seed,
+        embedding_from=checkpoint,
+    )
+    save_tree(tree, folder / TREE)
+
+
+def train_model(
+    recipe: Recipe, folder: Path, manifests: Path, tokens: Path, tree: Path | None
+) -> None:
+    """Train, or go on training."""
+    result = train(recipe, out=folder, manifests=manifests, tokens=tokens, tree=tree)
+    if result.interrupted:
+        raise RunInterruptedError
+
+
+def score_test_set(config: ReportConfig, hypotheses: Path, folder: Path) -> None:
+    """Count errors, with intervals."""
+    file = read_hypotheses(hypotheses)
+    scores = score_hypotheses(
+        file.transcriptions, file.unit, seed=config.seed, num_samples=config.samples
+    )
+    write_json_atomic(folder / SCORES, scores_as_json(scores, file))

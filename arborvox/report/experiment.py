@@ -1,0 +1,83 @@
+"""Where the parts of a finished experiment lie: `experiment.json`, written by `arborvox run`."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from arborvox.errors import ArborvoxError
+from arborvox.files import read_json, write_json_atomic
+
+EXPERIMENT_NAME = "experiment.json"
+FORMAT_KEY, FORMAT_VERSION = "arborvox_experiment", 1
+# How each table came about: without and with the test languages' own inventories of units.
+SETTINGS = {
+    "free": "any unit may be heard",
+    "inventory": "only units of the language's inventory may be heard",
+}
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One training of a model; paths are seen from the experiment's folder."""
+
+    seed: int
+    run: str
+    train_s: float | None
+    hypotheses: dict[str, str]  # by setting
+    scores: dict[str, str]
+    speed: dict[str, str]  # the side files with the times of decoding
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model of the comparison, with what was set for it alone."""
+
+    name: str
+    label: str
+    changes: dict[str, Any]
+    num_parameters: int | None
+    runs: tuple[RunEntry, ...]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All that a report is made from."""
+
+    name: str
+    command: str
+    seeds: tuple[int, ...]
+    samples: int  # of the bootstrap
+    bootstrap_seed: int
+    num_examples: int
+    recipe: str  # YAML, resolved
+    surroundings: dict[str, str]  # machine and versions, in words
+    stats: str  # of the test corpus
+    tokens: str
+    tree: str | None  # the first one that a model uses
+    models: tuple[ModelEntry, ...]
+
+    def save(self, folder: Path) -> None:
+        """Write experiment.json."""
+        write_json_atomic(folder / EXPERIMENT_NAME, {FORMAT_KEY: FORMAT_VERSION, **asdict(self)})
+
+
+def load_experiment(folder: Path) -> Experiment:
+    """Read experiment.json."""
+    path = folder / EXPERIMENT_NAME
+    if not path.is_file():
+        raise ArborvoxError(
+            f"There is no {EXPERIMENT_NAME} in {folder}; `arborvox run` writes it when the last "
+            "score is done."
+        )
+    value = read_json(path)
+    if not isinstance(value, dict) or value.pop(FORMAT_KEY, None) != FORMAT_VERSION:
+        raise ArborvoxError(f"{path} is not of format {FORMAT_VERSION}; run the recipe again.")
+    try:
+        models = tuple(
+            ModelEntry(**{**model, "runs": tuple(RunEntry(**run) for run in model["runs"])})
+            for model in value.pop("models")
+        )
+        seeds = tuple(value.pop("seeds"))
+        return Experiment(models=models, seeds=seeds, **value)
+    except (KeyError, TypeError) as error:
+        raise ArborvoxError(f"{path} is damaged ({error}); run the recipe again.") from None

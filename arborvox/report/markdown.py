@@ -1,0 +1,83 @@
+"""A report as Markdown, for repositories and for people who read in a terminal."""
+
+import os
+from pathlib import Path
+
+from arborvox.report.document import (
+    BarChart,
+    Block,
+    Cell,
+    Charts,
+    Code,
+    Details,
+    Document,
+    Example,
+    Heading,
+    Paragraph,
+    Picture,
+    Table,
+)
+from arborvox.score.alignments import draw_alignment
+from arborvox.score.tables import escape_markdown
+
+
+def render_markdown(document: Document, folder: Path) -> str:
+    """Return the report; pictures are linked from where they lie, seen from `folder`."""
+    parts = [f"# {escape_markdown(document.title)}", document.subtitle]
+    for block in document.blocks:
+        parts += _render(block, folder)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _render(block: Block, folder: Path) -> list[str]:
+    match block:
+        case Heading(text):
+            return [f"## {text}"]
+        case Paragraph(text, emphasis):
+            return [f"> {text}" if emphasis else text]
+        case Table():
+            return [block.caption, _table(block)]
+        case BarChart():
+            return []  # a drawing of the numbers in the table beside it
+        case Charts():
+            return [block.caption, *(_picture(picture, folder) for picture in block.pictures)]
+        case Picture():
+            return [_picture(block, folder)]
+        case Example():
+            return [f"**{block.title}**", _example(block)]
+        case Code(text, language):
+            return [f"```{language}\n{text.rstrip()}\n```"]
+        case Details(summary, blocks):
+            inner = [part for inside in blocks for part in _render(inside, folder)]
+            return [f"### {summary}", *inner]
+
+
+def _table(table: Table) -> str:
+    rule = ["---"] * table.num_labels + ["---:"] * (len(table.header) - table.num_labels)
+    lines = [_row([escape_markdown(name) for name in table.header]), _row(rule)]
+    lines += [_row([_cell(cell) for cell in row]) for row in table.rows]
+    return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(cell: Cell) -> str:
+    text = escape_markdown(cell.text)
+    marked = f"**{text}**" if cell.best or cell.strong else text
+    return f"{marked} {escape_markdown(cell.note)}".strip()
+
+
+def _picture(picture: Picture, folder: Path) -> str:
+    link = Path(os.path.relpath(picture.path, folder)).as_posix()
+    return f"![{picture.caption}](<{link}>)"
+
+
+def _example(example: Example) -> str:
+    drawn = (
+        f"{hearing.label} ({hearing.note})\n"
+        + draw_alignment(example.reference, hearing.text, example.metric)
+        for hearing in example.hearings
+    )
+    return "```\n" + "\n\n".join(drawn) + "\n```"

@@ -1,0 +1,350 @@
+"""The parts of a report, each built from an experiment's files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arborvox.files import read_json
+from arborvox.report.analysis import MetricAnalysis, ModelScores, SettingAnalysis
+from arborvox.report.document import (
+    Bar,
+    BarChart,
+    BarGroup,
+    Block,
+    Cell,
+    Charts,
+    Code,
+    Details,
+    Heading,
+    Line,
+    LineChart,
+    Paragraph,
+    Picture,
+    Table,
+)
+from arborvox.report.experiment import SETTINGS, Experiment
+from arborvox.report.verdict import p_text, points, verdict
+from arborvox.score import Difference, Estimate
+from arborvox.tokens import Tokenizer
+from arborvox.tokens.trees import MAX_LANGUAGE_COLOURS, colour_units
+from arborvox.training.curves import smooth
+from arborvox.training.records import read_records
+from arborvox.tree import load_tree
+from arborvox.tree.drawing import display_name, draw_tree
+from arborvox.tree.measures import entropy_bits, expected_code_length
+
+# Data tables with more languages than this show the tested ones and the total.
+MOST_LANGUAGES_SHOWN = 20
+
+
+def finding_blocks(analyses: Sequence[SettingAnalysis]) -> list[Block]:
+    """Say first what came out."""
+    blocks: list[Block] = []
+    for analysis in analyses:
+        main = analysis.metrics[0]
+        if len(analyses) > 1:
+            blocks.append(Paragraph(f"Where {SETTINGS[analysis.setting]}:"))
+        for place in range(1, len(main.models)):
+            blocks.append(Paragraph(verdict(main, place), emphasis=True))
+        if len(main.models) == 1:
+            model = main.models[0]
+            rate = model.scores.pooled.rate
+            told = f"{main.metric.label} {points(rate.value)} ({_interval(rate)}), pooled."
+            blocks.append(Paragraph(f"**{model.label}**: {told}", emphasis=True))
+    return blocks
+
+
+def result_blocks(analysis: SettingAnalysis, *, alone: bool) -> list[Block]:
+    """Lay out the paper's table, the bars and the paired comparisons of one way of decoding."""
+    title = "Error rates" if alone else f"Error rates: {SETTINGS[analysis.setting]}"
+    blocks: list[Block] = [Heading(title)]
+    for metric in analysis.metrics:
+        blocks.append(_rate_table(metric))
+    blocks.append(_bars(analysis.metrics[0]))
+    main = analysis.metrics[0]
+    blocks += [_difference_table(main, place) for place in range(1, len(main.models))]
+    return blocks
+
+
+def _rate_table(analysis: MetricAnalysis) -> Table:
+    languages = list(analysis.num_utterances)
+    columns = [[m.scores.languages[name].rate for m in analysis.models] for name in languages]
+    columns += [[m.scores.macro for m in analysis.models]]
+    columns += [[m.scores.pooled.rate for m in analysis.models]]
+    best = [_best_places([estimate.value for estimate in column]) for column in columns]
+    rows = []
+    for place, model in enumerate(analysis.models):
+        cells = [
+            Cell(points(column[place].value), _interval(column[place]), place in lowest)
+            for column, lowest in zip(columns, best, strict=True)
+        ]
+        cells[-2:] = [
+            _with_spread(cell, spread)
+            for cell, spread in zip(
+                cells[-2:], (model.macro_spread, model.pooled_spread), strict=True
+            )
+        ]
+        rows.append((Cell(model.label), *cells))
+    return Table(
+        header=("Model", *languages, "Overall (mean)", "Overall (pooled)"),
+        rows=tuple(rows),
+        caption=f"{analysis.metric.label} in %, 95 % intervals below; {_seeds_told(analysis)}.",
+    )
+
+
+def _seeds_told(analysis: MetricAnalysis) -> str:
+    number = len(analysis.models[0].pooled_of_seeds)
+    return "one seed" if number == 1 else f"means over {number} seeds, ± their standard deviation"
+
+
+def _with_spread(cell: Cell, spread: float | None) -> Cell:
+    if spread is None:
+        return cell
+    return Cell(f"{cell.text} ± {100 * spread:.1f}", cell.note, cell.best)
+
+
+def _best_places(values: Sequence[float]) -> set[int]:
+    """Find the lowest as written; where all are equal, none is better."""
+    written = [points(value) for value in values]
+    if len(set(written)) == 1:
+        return set()
+    lowest = points(min(values))
+    return {place for place, text in enumerate(written) if text == lowest}
+
+
+def _bars(analysis: MetricAnalysis) -> BarChart:
+    def bar(model: ModelScores, rate: Estimate) -> Bar:
+        return Bar(model.label, 100 * rate.value, 100 * rate.low, 100 * rate.high)
+
+    groups = [
+        BarGroup(name, tuple(bar(m, m.scores.languages[name].rate) for m in analysis.models))
+        for name in analysis.num_utterances
+    ]
+    groups.append(BarGroup("mean", tuple(bar(m, m.scores.macro) for m in analysis.models)))
+    groups.append(BarGroup("pooled", tuple(bar(m, m.scores.pooled.rate) for m in analysis.models)))
+    caption = f"{analysis.metric.label} in % by language, with 95 % intervals: shorter is better."
+    return BarChart(caption, tuple(groups))
+
+
+def _difference_table(analysis: MetricAnalysis, place: int) -> Table:
+    first, second = analysis.models[0], analysis.models[place]
+    differences = analysis.differences[place - 1]
+    named = [*differences.languages.items(), ("mean", differences.macro)]
+    named.append(("pooled", differences.pooled))
+    rows = tuple(
+        (Cell(name), *_difference_cells(difference), Cell(_utterances(analysis, name)))
+        for name, difference in named
+    )
+    return Table(
+        header=("", first.label, second.label, "Difference", "95 % interval", "p", "Utterances"),
+        rows=rows,
+        caption=(
+            f"{second.label} against {first.label}: {analysis.metric.label} in %, paired bootstrap "
+            "over the same utterances; differences that are real (p < 0.05) in bold."
+        ),
+    )
+
+
+def _utterances(analysis: MetricAnalysis, name: str) -> str:
+    return str(analysis.num_utterances.get(name, sum(analysis.num_utterances.values())))
+
+
+def _difference_cells(difference: Difference) -> tuple[Cell, ...]:
+    estimate = difference.estimate
+    low, high = points(estimate.low, signed=True), points(estimate.high, signed=True)
+    return (
+        Cell(points(difference.first)),
+        Cell(points(difference.second)),
+        Cell(points(estimate.value, signed=True), strong=difference.is_significant),
+        Cell(f"{low} … {high}"),
+        Cell(p_text(difference.p_value).removeprefix("= ")),
+    )
+
+
+def confusion_blocks(analysis: SettingAnalysis) -> list[Block]:
+    """List which units are taken for which."""
+    if not analysis.confusions:
+        return []
+    labels = tuple(model.label for model in analysis.metrics[0].models)
+    rows = tuple(
+        (Cell(display_name(said)), Cell(display_name(heard)), *(Cell(str(n)) for n in counts))
+        for said, heard, counts in analysis.confusions
+    )
+    caption = "The most frequent confusions, counted over all seeds."
+    return [Table(("Said", "Heard", *labels), rows, caption, num_labels=2)]
+
+
+def curve_blocks(experiment: Experiment, folder: Path) -> list[Block]:
+    """Draw how training went, a line for each seed."""
+    losses, errors, pictures = [], [], []
+    for model in experiment.models:
+        for run in model.runs:
+            records = read_records(folder / run.run / "metrics.jsonl")
+            train = [r for r in records if r["kind"] == "train" and r.get("loss") is not None]
+            smoothed = smooth(np.array([r["loss"] for r in train]))
+            steps = [r["step"] for r in train]
+            losses.append(Line(model.label, tuple(zip(steps, smoothed.tolist(), strict=True))))
+            dev = [r for r in records if r["kind"] == "dev" and r["error_rate"] is not None]
+            errors.append(Line(model.label, tuple((r["step"], 100 * r["error_rate"]) for r in dev)))
+            picture = folder / run.run / "curves.png"
+            if picture.is_file():
+                pictures.append(Picture(picture, f"{model.label}, seed {run.seed}"))
+    charts = [LineChart("Training loss per token", "step", tuple(losses))]
+    if any(line.points for line in errors):
+        charts.insert(0, LineChart("Development error rate, %", "step", tuple(errors)))
+    caption = "A line for each seed; the development error rate is by greedy CTC decoding."
+    return [Heading("Learning curves"), Charts(tuple(charts), caption, tuple(pictures))]
+
+
+def tree_blocks(experiment: Experiment, folder: Path, picture: Path) -> list[Block]:
+    """Draw the tree and say how good a code it is."""
+    if experiment.tree is None:
+        return []
+    tokenizer = Tokenizer.load(folder / experiment.tokens)
+    tree = load_tree(folder / experiment.tree, tokenizer.units)
+    many = len(tokenizer.languages) > MAX_LANGUAGE_COLOURS
+    draw_tree(tree, picture, colour_units(tokenizer, "sharing" if many else "language"))
+    told = (
+        f"The {tree.kind} tree has {tree.num_leaves} units. A unit takes "
+        f"{expected_code_length(tree):.2f} decisions on average and at most {tree.depth}; no code "
+        f"can do with fewer than {entropy_bits(tree.probabilities):.2f} on average."
+    )
+    caption = "The root is in the middle, each ring is a decision, wide branches carry much mass."
+    return [Heading("The tree"), Paragraph(told), Picture(picture, caption)]
+
+
+def speed_blocks(experiment: Experiment, folder: Path, settings: Sequence[str]) -> list[Block]:
+    """Tell how long decoding took for a second of audio, and where the time went."""
+    blocks: list[Block] = [Heading("Speed of decoding")]
+    for setting in settings:
+        timings = [
+            [read_json(folder / run.speed[setting]) for run in model.runs]
+            for model in experiment.models
+        ]
+        stages = list(timings[0][0]["rtf"])
+        means = [[_mean([t["rtf"][stage] for t in of]) for stage in stages] for of in timings]
+        rows = tuple(
+            (Cell(model.label), *(Cell(f"{value:.4f}") for value in row))
+            for model, row in zip(experiment.models, means, strict=True)
+        )
+        first = timings[0][0]
+        beam = "" if first["mode"].endswith("greedy") else f"beam {first['beam']}, "
+        caption = (
+            f"Seconds of work for a second of audio (RTF), {SETTINGS[setting]}: mode "
+            f"`{first['mode']}`, {beam}{first['precision']}, {first['threads']} "
+            f"thread(s), {first['batch_s']:g} s of audio decoded together, "
+            f"{first['audio_s'] / 60:.1f} min of audio in all."
+        )
+        blocks.append(Table(("Model", *stages), rows, caption))
+    return blocks
+
+
+def data_blocks(experiment: Experiment, folder: Path, tested: Sequence[str]) -> list[Block]:
+    """Count what was heard in training and in the test, and what was left out."""
+    stats: dict[str, Any] = read_json(folder / experiment.stats)
+    by_language: dict[str, Any] = stats["languages"]
+    shown = list(by_language)
+    note = ""
+    if len(shown) > MOST_LANGUAGES_SHOWN:
+        shown = [name for name in shown if name in tested]
+        note = f"; of {len(by_language)} languages the tested ones are shown"
+    rows = [(Cell(name), *_split_cells(by_language[name])) for name in shown]
+    rows.append((Cell("all"), *_split_cells(stats["total"])))
+    header = ["Language"]
+    for split in ("train", "dev", "test"):
+        header += [f"{split} utterances", "hours"]
+    blocks: list[Block] = [
+        Heading("Data"),
+        Table(tuple(header), tuple(rows), f"Corpus `{stats['kind']}`{note}."),
+    ]
+    skipped: dict[str, int] = stats["skipped"]
+    if skipped:
+        total = sum(skipped.values())
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        blocks.append(Paragraph(f"Left out: {total:,} ({reasons})."))
+    else:
+        blocks.append(Paragraph("Nothing was left out."))
+    return blocks
+
+
+def _split_cells(splits: dict[str, Any]) -> list[Cell]:
+    cells = []
+    for split in ("train", "dev", "test"):
+        cells += [Cell(f"{splits[split]['utterances']:,}"), Cell(f"{splits[split]['hours']:.2f}")]
+    return cells
+
+
+def model_blocks(experiment: Experiment) -> list[Block]:
+    """Say in what the models differ, how big they are and how long they trained."""
+    rows = []
+    for model in experiment.models:
+        changes = ", ".join(f"`{key}: {value}`" for key, value in model.changes.items()) or "–"
+        size = f"{model.num_parameters / 1e6:.2f} M" if model.num_parameters else "–"
+        times = [run.train_s for run in model.runs if run.train_s is not None]
+        minutes = " ".join(f"{time / 60:.1f}" for time in times) or "–"
+        rows.append((Cell(model.label), Cell(changes), Cell(size), Cell(minutes)))
+    header = ("Model", "Set for it alone", "Parameters", "Training, minutes a seed")
+    return [Heading("Models"), Table(header, tuple(rows), num_labels=2)]
+
+
+def repeat_blocks(experiment: Experiment) -> list[Block]:
+    """Give all that is needed to do it again."""
+    rows = tuple((Cell(key), Cell(value)) for key, value in experiment.surroundings.items())
+    return [
+        Heading("To repeat this"),
+        Code(experiment.command, "sh"),
+        Table(("", ""), rows, num_labels=2),
+        Details("The recipe, resolved", (Code(experiment.recipe, "yaml"),)),
+    ]
+
+
+def number_blocks(experiment: Experiment, folder: Path, settings: Sequence[str]) -> list[Block]:
+    """Give every number of every scores.json, for who wants to compute with them."""
+    tables: list[Block] = []
+    for model in experiment.models:
+        for run in model.runs:
+            for setting in settings:
+                scores = read_json(folder / run.scores[setting])
+                told = f"{model.label}, seed {run.seed}, {SETTINGS[setting]}"
+                tables += [
+                    _number_table(name, metric, scores, told)
+                    for name, metric in scores["metrics"].items()
+                ]
+    return [Heading("All numbers"), Details("Each model, seed and language", tuple(tables))]
+
+
+def _number_table(name: str, metric: dict[str, Any], scores: dict[str, Any], told: str) -> Table:
+    rows = [
+        (Cell(language), *_number_cells(entry["rate"], entry["counts"], scores["sizes"][language]))
+        for language, entry in metric["languages"].items()
+    ]
+    pooled = metric["pooled"]
+    rows.append((Cell("mean"), *_number_cells(metric["macro"], None, None)))
+    rows.append((Cell("pooled"), *_number_cells(pooled["rate"], pooled["counts"], scores["total"])))
+    return Table(
+        header=(
+            *("", f"{name.upper()} %", "95 % interval", "Right", "Substituted", "Deleted"),
+            *("Inserted", "Utterances", "<unk>", "Empty references"),
+        ),
+        rows=tuple(rows),
+        caption=f"{name.upper()}: {told}",
+    )
+
+
+def _number_cells(
+    rate: dict[str, float], counts: dict[str, int] | None, size: dict[str, int] | None
+) -> list[Cell]:
+    low, high = 100 * rate["low"], 100 * rate["high"]
+    edits = [*(counts or {}).values(), *(size or {}).values()]
+    cells = [Cell(f"{100 * rate['value']:.2f}"), Cell(f"{low:.2f} … {high:.2f}")]
+    return cells + ([Cell(str(number)) for number in edits] if edits else [Cell("")] * 7)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{points(estimate.low)}–{points(estimate.high)}"

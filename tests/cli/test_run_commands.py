@@ -1,0 +1,60 @@
+"""`arborvox run` and `arborvox report` on the command line."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from arborvox.cli.run import register
+from arborvox.errors import ArborvoxError
+from arborvox.pipeline import experiment
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    made = typer.Typer()
+    register(made)
+    return made
+
+
+@pytest.mark.parametrize("seeds", ["", "a", "1,-2", "0,0"])
+def test_seeds_are_whole_numbers_each_once(app: typer.Typer, seeds: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("name: x\n")
+    words = ["run", str(recipe), "--out", str(tmp_path / "out"), "--seeds", seeds]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, ArborvoxError)
+    assert "--seeds" in str(result.exception)
+
+
+def test_options_reach_the_experiment(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    monkeypatch.setattr(experiment, "run_experiment", lambda *words: calls.append(words))
+    recipe = tmp_path / "recipe.yaml"
+    words = ["run", str(recipe), "--out", str(tmp_path), "--seeds", "0, 2", "--set", "a.b=1"]
+    result = CliRunner().invoke(app, [*words, "--test-languages", "fin,abk"])
+    assert result.exit_code == 0
+    overrides = ["a.b=1", "corpus.test_languages=[fin,abk]"]
+    assert calls == [(recipe, tmp_path, [0, 2], overrides)]
+
+
+def test_an_interrupted_run_says_how_to_go_on(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from arborvox.pipeline.stages import RunInterruptedError
+
+    def interrupt(*words: object) -> None:
+        raise RunInterruptedError
+
+    monkeypatch.setattr(experiment, "run_experiment", interrupt)
+    result = CliRunner().invoke(app, ["run", "x.yaml", "--out", str(tmp_path)])
+    assert result.exit_code == 130
+
+
+def test_a_report_needs_an_experiment(app: typer.Typer, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert isinstance(result.exception, ArborvoxError)
+    assert str(tmp_path) in str(result.exception)

@@ -1,0 +1,182 @@
+"""Laws of the report: whole, self-contained, honest."""
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from made_up import LANGUAGES, make_experiment
+
+from arborvox.errors import ArborvoxError
+from arborvox.report import make_report
+from arborvox.report.experiment import load_experiment
+
+VOID = {"meta", "img", "line", "rect", "br"}
+
+
+class Outline(HTMLParser):
+    """Follows the tags and collects text and links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.tags: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.text += data + " "
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("experiment")
+    rates = {"softmax": 0.4, "huffman": 0.1, "random": 0.39}
+    make_experiment(folder, rates, settings=("free", "inventory"))
+    make_report(folder, folder / "report")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(reported: Path) -> str:
+    return (reported / "report/report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def markdown(reported: Path) -> str:
+    return (reported / "report/report.md").read_text(encoding="utf-8")
+
+
+def outline(page: str) -> Outline:
+    parser = Outline()
+    parser.feed(page)
+    return parser
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(page: str) -> None:
+    found = outline(page)
+    assert found.open == []
+    assert all(link.startswith("data:") for link in found.links)
+    assert not {"script", "link", "iframe"} & found.tags
+    assert "url(" not in page and "@import" not in page
+    assert 'name="viewport"' in page and "@media print" in page
+
+
+def test_names_cannot_break_the_page(page: str) -> None:
+    assert "Made <up>" not in page
+    assert "Made &lt;up&gt; &amp; told" in page
+
+
+def test_every_number_of_the_scores_is_in_both_reports(
+    reported: Path, page: str, markdown: str
+) -> None:
+    seen = {name: _numbers(text) for name, text in (("html", unescape(page)), ("md", markdown))}
+    for path in reported.glob("*/*.scores.json"):
+        for wanted in _numbers_of(json.loads(path.read_text(encoding="utf-8"))):
+            for name, numbers in seen.items():
+                assert wanted in numbers, f"{wanted} of {path.name} is not in the {name} report"
+
+
+def _numbers(text: str) -> set[str]:
+    return set(re.findall(r"\d+(?:\.\d+)?", text))
+
+
+def _numbers_of(scores: dict) -> set[str]:
+    found = set()
+    for metric in scores["metrics"].values():
+        for entry in [*metric["languages"].values(), metric["pooled"]]:
+            found |= {str(count) for count in entry["counts"].values()}
+            found |= {f"{100 * value:.2f}" for value in entry["rate"].values()}
+        found |= {f"{100 * value:.2f}" for value in metric["macro"].values()}
+    for size in [*scores["sizes"].values(), scores["total"]]:
+        found |= {str(count) for count in size.values()}
+    return found
+
+
+def test_the_table_has_the_papers_layout_and_marks_the_best(markdown: str) -> None:
+    header = f"| Model | {' | '.join(LANGUAGES)} | Overall (mean) | Overall (pooled) |"
+    start = markdown.splitlines().index(header)
+    rows = markdown.splitlines()[start + 2 : start + 5]
+    assert [row.split(" | ")[0] for row in rows] == ["| Softmax", "| Huffman", "| Random"]
+    assert "**" not in rows[0] and "**" not in rows[2]
+    assert rows[1].count("**") == 2 * (len(LANGUAGES) + 2)
+
+
+def test_real_differences_and_absent_ones_are_told_apart(markdown: str) -> None:
+    assert "**Huffman is better than Softmax.**" in markdown
+    assert "All 2 seeds agree." in markdown
+    assert "**No difference between Softmax and Random can be shown.**" in markdown
+
+
+def test_it_says_how_to_repeat_it(page: str, markdown: str) -> None:
+    for text in (page, markdown):
+        for told in ("arborvox run made_up.yaml", "an abacus", "name: made up", "7 too long"):
+            assert told in text
+
+
+def test_speed_is_told_stage_by_stage(markdown: str) -> None:
+    assert "| Huffman | 0.0050 | 0.0050 | 0.0050 | 0.0050 | 0.0050 | 0.0251 |" in markdown
+
+
+def test_examples_show_what_was_said_and_heard(markdown: str) -> None:
+    section = markdown.split("## What the models heard")[1].split("\n## ")[0]
+    titles = re.findall(r"^\*\*(.+)\*\*$", section, flags=re.MULTILINE)
+    assert len(titles) == 5
+    assert len({title.split(" · ")[1] for title in titles}) == 5
+    assert {title.split(" · ")[2] for title in titles} <= {"gained", "lost", "typical"}
+    assert section.count("REF") == section.count("HYP") == 3 * 5
+
+
+def test_the_same_experiment_gives_the_same_report(
+    reported: Path, page: str, tmp_path: Path
+) -> None:
+    make_report(reported, tmp_path)
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_one_model_and_one_seed_can_be_reported(tmp_path: Path) -> None:
+    make_experiment(tmp_path, {"huffman": 0.2}, seeds=(4,))
+    make_report(tmp_path, tmp_path / "report")
+    told = (tmp_path / "report/report.md").read_text(encoding="utf-8")
+    assert "one seed" in told
+    assert "worst" in told and "best" in told
+
+
+def test_one_seed_is_not_sold_as_certainty(tmp_path: Path) -> None:
+    make_experiment(tmp_path, {"softmax": 0.4, "huffman": 0.1}, seeds=(0,))
+    make_report(tmp_path, tmp_path / "report")
+    told = (tmp_path / "report/report.md").read_text(encoding="utf-8")
+    assert "another seed may come out otherwise" in told
+
+
+def test_models_with_other_test_sets_are_not_compared(tmp_path: Path) -> None:
+    make_experiment(tmp_path, {"softmax": 0.4, "huffman": 0.1})
+    path = tmp_path / "huffman-1/free.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(ArborvoxError, match=r"huffman-1/free\.jsonl holds other utterances"):
+        make_report(tmp_path, tmp_path / "report")
+
+
+def test_an_experiment_survives_its_file(tmp_path: Path) -> None:
+    made = make_experiment(tmp_path, {"softmax": 0.4})
+    assert load_experiment(tmp_path) == made
+
+
+def test_a_folder_without_an_experiment_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ArborvoxError, match="`arborvox run` writes it"):
+        load_experiment(tmp_path)

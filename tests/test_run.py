@@ -1,0 +1,192 @@
+"""A whole experiment: done once, resumed, done again only as far as needed."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_corpus import run_process
+from tiny_experiment import VARIANTS, write_recipe, write_recordings
+
+from arborvox.errors import ArborvoxError
+from arborvox.pipeline import work
+from arborvox.pipeline.experiment import run_experiment
+from arborvox.pipeline.stages import RECORD_NAME
+
+SCRIPT = str(Path(__file__).with_name("run_command.py"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Keep tiny products from waiting for a second thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_recordings(tmp_path_factory.mktemp("corpus") / "tones")
+
+
+@pytest.fixture(scope="module")
+def finished(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment that ran without any trouble; tests work on copies of it."""
+    folder = tmp_path_factory.mktemp("experiment")
+    recipe = write_recipe(folder / "recipe.yaml", recordings)
+    run_experiment(recipe, folder / "out", [0])
+    return folder
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    shutil.copytree(finished, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def records(out: Path) -> dict[str, int]:
+    """Return when each stage was last sealed."""
+    found = sorted(out.rglob(RECORD_NAME))
+    return {
+        path.parent.relative_to(out).as_posix(): path.stat().st_mtime_ns
+        for path in found
+        if "set-aside" not in path.parts
+    }
+
+
+def done_again(copied: Path, recordings: Path, **sections: Any) -> set[str]:
+    """Run the copy with a changed recipe; return the stages that were done."""
+    before = records(copied / "out")
+    recipe = write_recipe(copied / "recipe.yaml", recordings, **sections)
+    run_experiment(recipe, copied / "out", [0])
+    after = records(copied / "out")
+    return {name for name, sealed in after.items() if before.get(name) != sealed}
+
+
+def legs(*kinds: str) -> set[str]:
+    return {f"runs/{variant['name']}/seed-0/{kind}" for variant in VARIANTS for kind in kinds}
+
+
+def test_a_recipe_becomes_a_report(finished: Path) -> None:
+    out = finished / "out"
+    page = (out / "report/report.html").read_text(encoding="utf-8")
+    for told in ("Tones", "Softmax", "H-Softmax", "PER", "xxa", "xxb"):
+        assert told in page
+    assert set(records(out)) == {
+        *("prepare", "tokens", "trees/huffman", "report"),
+        *legs("train", "decode-free", "score-free"),
+    }
+    told = json.loads((out / "experiment.json").read_text(encoding="utf-8"))
+    for model in told["models"]:
+        assert model["num_parameters"] > 10_000
+        assert model["runs"][0]["train_s"] > 0
+
+
+def test_a_second_run_does_nothing(
+    copied: Path, recordings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("nothing was to be done")
+
+    for name in ("prepare", "build_tokenizer", "build_tree", "train", "score_hypotheses"):
+        monkeypatch.setattr(work, name, refuse)
+    assert done_again(copied, recordings) == set()
+
+
+def test_more_resamples_touch_only_the_scores(copied: Path, recordings: Path) -> None:
+    again = done_again(copied, recordings, report={"samples": 120})
+    assert again == {"report", *legs("score-free")}
+
+
+def test_another_search_touches_no_model(copied: Path, recordings: Path) -> None:
+    again = done_again(copied, recordings, decode={"mode": "ctc-beam", "beam": 2})
+    assert {"report", *legs("decode-free")} <= again
+    assert not again & {"prepare", "tokens", "trees/huffman", *legs("train")}
+
+
+def test_another_training_keeps_data_and_tree_and_sets_the_old_models_aside(
+    copied: Path, recordings: Path
+) -> None:
+    again = done_again(copied, recordings, train={"learning_rate": 1e-3})
+    assert again == {"report", *legs("train", "decode-free", "score-free")}
+    aside = sorted(path.name for path in (copied / "out/set-aside").iterdir())
+    assert aside == ["runs-huffman-seed-0-train-1", "runs-softmax-seed-0-train-1"]
+    assert (copied / "out/set-aside" / aside[0] / "final/model.safetensors").exists()
+
+
+def test_a_longer_training_goes_on_from_the_shorter_one(copied: Path, recordings: Path) -> None:
+    run = copied / "out/runs/softmax/seed-0/train"
+    before = (run / "metrics.jsonl").read_text().splitlines()[:6]
+    done_again(copied, recordings, train={"max_steps": 8})
+    after = (run / "metrics.jsonl").read_text().splitlines()
+    assert after[:6] == before
+    assert max(json.loads(line)["step"] for line in after) == 8
+    assert not (copied / "out/set-aside").exists()
+
+
+def test_one_more_variant_leaves_the_others_alone(copied: Path, recordings: Path) -> None:
+    random = {"name": "random", "set": {"tree.kind": "random"}}
+    tree = {"tree.kind": "embedding", "tree.embedding_from": "softmax"}
+    embedding = {"name": "embedding", "set": tree}
+    again = done_again(copied, recordings, variants=[*VARIANTS, embedding, random])
+    assert again == {
+        *("report", "trees/random", "trees/embedding"),
+        *(f"runs/random/seed-0/{kind}" for kind in ("train", "decode-free", "score-free")),
+        *(f"runs/embedding/seed-0/{kind}" for kind in ("train", "decode-free", "score-free")),
+    }
+
+
+def test_each_languages_own_units_are_all_that_is_heard(copied: Path, recordings: Path) -> None:
+    again = done_again(copied, recordings, decode={"inventory": "both"})
+    assert again == {"report", *legs("decode-inventory", "score-inventory")}
+    for variant in VARIANTS:
+        folder = copied / f"out/runs/{variant['name']}/seed-0"
+        free, restricted = (
+            [json.loads(line) for line in (folder / name / "hyps.jsonl").read_text().splitlines()]
+            for name in ("decode-free", "decode-inventory")
+        )
+        assert {entry["id"] for entry in free[1:]} == {entry["id"] for entry in restricted[1:]}
+        for entry in restricted[1:]:
+            inventory = folder / f"decode-inventory/inventories/{entry['language']}.txt"
+            assert set(entry["tokens"]) <= set(inventory.read_text().split())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The experiment of the kill tests, when nobody kills it."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    recipe = write_recipe(folder / "recipe.yaml", recordings, variants=VARIANTS[1:])
+    done = run_process([SCRIPT, str(recipe), str(folder / "out")])
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("place", ["backward:3", "decode:1"])
+def test_a_killed_run_ends_like_one_that_was_not(
+    place: str, undisturbed: Path, tmp_path: Path
+) -> None:
+    words = [SCRIPT, str(undisturbed / "recipe.yaml"), str(tmp_path / "out")]
+    once = str(tmp_path / "killed")
+    killed = run_process(words, KILL_AT=place, KILL_ONCE=once)
+    assert killed.returncode == -9, killed.stderr
+    resumed = run_process(words, KILL_AT=place, KILL_ONCE=once)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "(going on)" in resumed.stderr
+    weights, scores = (
+        [(folder / "out/runs/huffman/seed-0" / name).read_bytes() for folder in both]
+        for both in [(tmp_path, undisturbed)]
+        for name in ("train/final/model.safetensors", "score-free/scores.json")
+    )
+    assert weights[0] == weights[1]
+    assert json.loads(scores[0])["metrics"] == json.loads(scores[1])["metrics"]
+
+
+def test_two_runs_in_one_folder_exclude_each_other(copied: Path, recordings: Path) -> None:
+    from arborvox.pipeline.experiment import _hold
+
+    with _hold(copied / "out"), pytest.raises(ArborvoxError, match="is at work in"):
+        done_again(copied, recordings)

@@ -1,0 +1,119 @@
+"""Laws of the plan: what is shared, what comes first, what cannot be."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_experiment import VARIANTS, write_recipe
+
+from arborvox.errors import ArborvoxError
+from arborvox.pipeline.plan import Plan, make_plan
+from arborvox.pipeline.variants import order_by_need, read_variants
+
+
+def plan_of(tmp_path: Path, *seeds: int, **sections: Any) -> Plan:
+    recipe = write_recipe(tmp_path / "recipe.yaml", tmp_path / "table.jsonl", **sections)
+    return make_plan(read_variants(recipe, ()), seeds or (0,), tmp_path / "out")
+
+
+def names(plan: Plan, kind: str) -> list[str]:
+    folders = [stage.folder for stage in plan.stages if stage.kind == kind]
+    return [folder.relative_to(plan.out).as_posix() for folder in folders]
+
+
+def test_variants_and_seeds_share_what_is_the_same(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, 0, 1)
+    assert names(plan, "prepare") == ["prepare"]
+    assert names(plan, "tokens") == ["tokens"]
+    assert names(plan, "tree") == ["trees/huffman"]
+    assert len(names(plan, "train")) == len(names(plan, "score")) == 4
+
+
+def test_softmax_alone_needs_no_tree(tmp_path: Path) -> None:
+    assert names(plan_of(tmp_path, variants=VARIANTS[:1]), "tree") == []
+
+
+def test_models_that_are_only_decoded_otherwise_are_trained_once(tmp_path: Path) -> None:
+    variants = [
+        {"name": "greedy", "set": {"decode.mode": "ctc-greedy"}},
+        {"name": "beam", "set": {"decode.mode": "ctc-beam"}},
+    ]
+    plan = plan_of(tmp_path, variants=variants)
+    assert names(plan, "train") == ["runs/greedy/seed-0/train"]
+    assert len(names(plan, "decode")) == 2
+
+
+def test_other_data_get_folders_of_their_own(tmp_path: Path) -> None:
+    variants = [{"name": "one"}, {"name": "two", "set": {"corpus.seed": 7}}]
+    plan = plan_of(tmp_path, variants=variants)
+    assert names(plan, "prepare") == ["prepare", "prepare-two"]
+    assert names(plan, "tokens") == ["tokens", "tokens-two"]
+    assert names(plan, "tree") == ["trees/huffman", "trees/huffman-two"]
+
+
+def test_each_seed_draws_its_own_random_tree(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, 0, 1, variants=[{"name": "chance", "set": {"tree.kind": "random"}}])
+    assert names(plan, "tree") == ["trees/random-seed-0", "trees/random-seed-1"]
+    assert len({str(s.settings) for s in plan.stages if s.kind == "tree"}) == 2
+
+
+def test_an_embedding_tree_waits_for_its_model(tmp_path: Path) -> None:
+    tree = {"tree.kind": "embedding", "tree.embedding_from": "softmax"}
+    plan = plan_of(tmp_path, 0, 3, variants=[{"name": "embedding", "set": tree}, VARIANTS[0]])
+    order = [stage.folder for stage in plan.stages]
+    for seed in (0, 3):
+        model = plan.out / f"runs/softmax/seed-{seed}/train"
+        assert order.index(model) < order.index(plan.out / f"trees/embedding-seed-{seed}")
+
+
+def test_a_pretrained_model_is_not_scored(tmp_path: Path) -> None:
+    pretrain = {"name": "first", "role": "pretrain", "set": {"corpus.seed": 1}}
+    plan = plan_of(
+        tmp_path, variants=[{"name": "second", "set": {"train.init_from": "first"}}, pretrain]
+    )
+    assert names(plan, "train") == ["runs/first/seed-0/train", "runs/second/seed-0/train"]
+    assert names(plan, "score") == ["runs/second/seed-0/score-free"]
+    second = next(s for s in plan.stages if s.folder.parent.parent.name == "second")
+    assert second.inputs["first weights"].is_relative_to(plan.out / "runs/first/seed-0/train")
+
+
+def test_with_and_without_inventory_are_two_ways_of_decoding(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, variants=VARIANTS[:1], decode={"inventory": "both"})
+    assert names(plan, "score") == [
+        "runs/softmax/seed-0/score-free",
+        "runs/softmax/seed-0/score-inventory",
+    ]
+
+
+def test_variants_that_wait_for_each_other_are_refused() -> None:
+    with pytest.raises(ArborvoxError, match="a and b wait for each other"):
+        order_by_need({"c": set(), "a": {"b"}, "b": {"a"}})
+
+
+def test_equal_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArborvoxError, match="two variants are called one"):
+        plan_of(tmp_path, variants=[{"name": "one"}, {"name": "one"}])
+
+
+def test_a_mistake_in_a_variant_names_it(tmp_path: Path) -> None:
+    with pytest.raises(ArborvoxError, match=r"variant two: .*model\.outptu.*model\.output"):
+        plan_of(tmp_path, variants=[{"name": "two", "set": {"model.outptu": "softmax"}}])
+
+
+def test_an_unknown_key_of_a_variant_gets_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(ArborvoxError, match=r"unknown key variants\.0\.lable.*variants\.0\.label"):
+        plan_of(tmp_path, variants=[{"name": "one", "lable": "One"}])
+
+
+def test_a_variant_may_choose_another_size(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, variants=[{"name": "big", "set": {"model.size": "small"}}])
+    assert plan.legs[0].recipe.model.width == 192
+
+
+def test_a_source_may_name_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOME_PLACE", raising=False)
+    with pytest.raises(ArborvoxError, match=r"SOME_PLACE is not set.*--set corpus\.source"):
+        plan_of(tmp_path, corpus={"source": "${SOME_PLACE}/table.jsonl"})
+    monkeypatch.setenv("SOME_PLACE", str(tmp_path))
+    plan = plan_of(tmp_path, corpus={"source": "${SOME_PLACE}/table.jsonl"})
+    assert plan.legs[0].prepare.settings["source"] == str(tmp_path / "table.jsonl")
