@@ -11,7 +11,7 @@ export ARBORVOX_DATA := $(abspath $(SHARED_DATA))
 endif
 endif
 
-.PHONY: setup demo test test-all bench lint format clean
+.PHONY: setup demo test test-all bench lint format clean clean-kernels
 
 setup: $(STAMP)
 
@@ -46,5 +46,8 @@ bench: setup
 	cd benchmarks && for script in tree output_layer training decoding prepare; do \
 	  echo "== $$script"; ../$(BIN)/python $$script.py || exit 1; done
 
-clean:
+clean-kernels:
+	find arborvox -name '*.nb[ic]' -delete
+
+clean: clean-kernels
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache build *.egg-info

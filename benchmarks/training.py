@@ -5,17 +5,21 @@
 The plain version is the same network (benchmarks/plain_network.py; equality is checked first) in
 fp32, with torch's dropout, naive attention, unfused Adam and batches in random order. Both fill
 batches up to 100 s, padding included. Steps of all versions alternate and medians are compared,
-so that a busy neighbour disturbs all alike. Freed memory is kept by all of them.
+so that a busy neighbour disturbs all alike. Each has a process of its own; the default keeps the
+memory that a step has freed, as `arborvox train` does.
 """
 
 import argparse
 import copy
 import itertools
+import multiprocessing
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +44,9 @@ TOKENS_PER_S = 12
 NUM_MELS = 80
 NUM_TOKENS = 340
 CPU = torch.device("cpu")
+
+PLAIN = "plain fp32"
+VERSIONS = ("hierarchical", "softmax", PLAIN)
 
 # Utterances of single words, and of sentences.
 DURATIONS_S = {"1-2 s": (1.0, 2.0), "10 s": (8.0, 12.0)}
@@ -77,11 +84,6 @@ class Version:
         """Return a function that takes the next step whenever it is called."""
         batches = itertools.cycle(self.batches)
         return lambda: self.step(next(batches))
-
-    @property
-    def audio_s(self) -> float:
-        """Seconds of real audio in a step, on average."""
-        return statistics.mean(batch.audio_s for batch in self.batches)
 
 
 def make_batches(durations_s: NDArray[np.float64], count: int) -> list[Batch]:
@@ -138,7 +140,50 @@ def plain_version(size: str, batches: Sequence[Batch]) -> Version:
     """Return the way one would first write it, with a softmax."""
     model = make_plain(make_model(size, "softmax"))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=False, fused=False)
-    return Version("plain fp32", make_step(model, optimizer, "fp32"), batches)
+    return Version(PLAIN, make_step(model, optimizer, "fp32"), batches)
+
+
+@contextmanager
+def in_own_process(name: str, size: str, kind: str) -> Iterator[Callable[[], None]]:
+    """Yield a function that has another process take a step of a version, and waits for it.
+
+    Versions that share a process share its heap, and one would find it as another has left it.
+    """
+    context = multiprocessing.get_context("spawn")
+    near, far = context.Pipe()
+    arguments = (name, size, kind, torch.get_num_threads(), far)
+    process = context.Process(target=_take_steps, args=arguments, daemon=True)
+    process.start()
+    near.recv()  # it is ready
+
+    def step() -> None:
+        near.send(True)
+        near.recv()
+
+    yield step
+    near.send(False)
+    process.join()
+
+
+def _take_steps(name: str, size: str, kind: str, threads: int, connection: "Connection") -> None:
+    """Take a step whenever it is asked for."""
+    torch.set_num_threads(threads)
+    if name == PLAIN:
+        version = plain_version(size, batches_of(kind, PLAIN))
+    else:
+        keep_freed_memory()
+        version = default_version(size, name, batches_of(kind, name))
+    take_step = version.steps()
+    connection.send(True)
+    while connection.recv():
+        take_step()
+        connection.send(True)
+
+
+def batches_of(kind: str, name: str) -> list[Batch]:
+    """Return the batches that a version sees: sorted by length, or in random order."""
+    durations_s = random_durations_s(kind)
+    return make_batches(durations_s if name == PLAIN else np.sort(durations_s), count=5)
 
 
 def check_same_network(size: str, batch: Batch) -> None:
@@ -171,32 +216,30 @@ def gemm_peak(dtype: torch.dtype, size: int = 2048, rounds: int = 7) -> float:
 
 def compare(size: str, kind: str, budget_s: float) -> None:
     """Time all versions at one size and kind of utterance, and print a table."""
-    durations_s = random_durations_s(kind)
-    bucketed = make_batches(np.sort(durations_s), count=5)
-    mixed = make_batches(durations_s, count=5)
-    check_same_network(size, mixed[0])
-    flops_per_s = count_flops(size, bucketed[2]) / bucketed[2].audio_s
-    versions = [
-        default_version(size, "hierarchical", bucketed),
-        default_version(size, "softmax", bucketed),
-        plain_version(size, mixed),
-    ]
-    cases = {version.name: version.steps() for version in versions}
-    times = interleave(cases, budget_s=budget_s, sample_s=0)
-    speeds = {v.name: v.audio_s / times[v.name].median_s for v in versions}
+    batches = {name: batches_of(kind, name) for name in VERSIONS}
+    check_same_network(size, batches[PLAIN][0])
+    middle = batches[VERSIONS[0]][2]
+    flops_per_s = count_flops(size, middle) / middle.audio_s
+    with ExitStack() as stack:
+        cases = {name: stack.enter_context(in_own_process(name, size, kind)) for name in VERSIONS}
+        times = interleave(cases, budget_s=budget_s, sample_s=0)
+    speeds = {
+        name: statistics.mean(batch.audio_s for batch in batches[name]) / times[name].median_s
+        for name in VERSIONS
+    }
     hierarchical, softmax, plain = speeds.values()
     bf16, fp32 = gemm_peak(torch.bfloat16), gemm_peak(torch.float32)
     print(f"\nsize {size}, utterances of {kind}, batches of {BATCH_S:g} s")
     print(
         f"{'version':<24}{'audio s/s':>10}{'spread':>8}{'vs plain':>10}{'padding':>9}{'of peak':>9}"
     )
-    for version in versions:
-        speed, spread = speeds[version.name], times[version.name].spread
-        padding = statistics.mean(batch.padding_share for batch in version.batches)
-        used = speed * flops_per_s / (fp32 if version is versions[-1] else bf16)
+    for name in VERSIONS:
+        padding = statistics.mean(batch.padding_share for batch in batches[name])
+        used = speeds[name] * flops_per_s / (fp32 if name == PLAIN else bf16)
+        told = name if name == PLAIN else f"default, {name}"
         print(
-            f"{version.name:<24}{speed:>10.1f}{spread:>8.0%}{speed / plain:>10.2f}"
-            f"{padding:>9.1%}{used:>9.1%}"
+            f"{told:<24}{speeds[name]:>10.1f}{times[name].spread:>8.0%}"
+            f"{speeds[name] / plain:>10.2f}{padding:>9.1%}{used:>9.1%}"
         )
     print(f"hierarchical / softmax, audio per second: {hierarchical / softmax:.2f}")
     print(f"peaks: bf16 {bf16 / 1e9:.0f}, fp32 {fp32 / 1e9:.0f} GFLOP/s of a 2048^3 product")

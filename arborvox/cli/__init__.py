@@ -27,7 +27,6 @@ class InOrderOfUse(TyperGroup):
 app = typer.Typer(
     name="arborvox",
     cls=InOrderOfUse,
-    help="Speech recognition for languages with little data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -44,10 +44,8 @@ L0, L1, L2, L3, L4, L5, L6, L7, L8, L9, L10 = LOG1P_POLYNOMIAL
 
 
 @exact_kernel
-def gate_terms_float32(gate: Any) -> Any:
-    """Return log(1 + e), 1 / (1 + e) and e / (1 + e) for e = exp(-|gate|)."""
-    x = -abs(gate)
-    x = LEAST_EXPONENT if x < LEAST_EXPONENT else x  # written so that NaN stays NaN
+def exp_float32(x: Any) -> Any:
+    """Return exp(x) for -87 <= x <= 87."""
     shifted = x * LOG2_E + ROUNDING_MAGIC
     multiple = shifted - ROUNDING_MAGIC
     r = (x - multiple * LN2_HIGH) - multiple * LN2_LOW
@@ -62,7 +60,15 @@ def gate_terms_float32(gate: Any) -> Any:
     bits = (np.float32(shifted).view(np.int32) - ROUNDING_MAGIC_BITS + np.int32(127)) << np.int32(
         23
     )
-    e = e * np.int32(bits).view(np.float32)
+    return e * np.int32(bits).view(np.float32)
+
+
+@exact_kernel
+def gate_terms_float32(gate: Any) -> Any:
+    """Return log(1 + e), 1 / (1 + e) and e / (1 + e) for e = exp(-|gate|)."""
+    x = -abs(gate)
+    x = LEAST_EXPONENT if x < LEAST_EXPONENT else x  # written so that NaN stays NaN
+    e = exp_float32(x)
     p = L0
     p = p * e + L1
     p = p * e + L2
@@ -76,6 +82,13 @@ def gate_terms_float32(gate: Any) -> Any:
     p = p * e + L10
     larger = ONE / (ONE + e)
     return p * e, larger, e * larger
+
+
+@exact_kernel
+def logistic_float32(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x)), 0 below -87; of NaN it makes some number."""
+    share = ONE / (ONE + exp_float32(min(max(-x, LEAST_EXPONENT), -LEAST_EXPONENT)))
+    return ZERO if x < LEAST_EXPONENT else share
 
 
 @exact_kernel

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from arborvox.model.activation import silu_dropout
 from arborvox.model.dropout import Dropout
 
 
@@ -39,7 +40,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each frame on its own, (..., D) -> (..., D)."""
-        out: Tensor = self.contract(self.dropout(functional.silu(self.expand(x))))
+        rate = self.dropout.rate if self.dropout.active else 0.0
+        out: Tensor = self.contract(silu_dropout(self.expand(x), rate))
         return out
 
 

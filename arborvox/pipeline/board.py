@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-from arborvox.console import console, say
+from arborvox.console import console, say, shows_progress
 from arborvox.pipeline.plan import KINDS, Leg, Plan
 from arborvox.pipeline.stages import Stage
 
@@ -72,7 +72,7 @@ class Board:
 @contextmanager
 def show_board(board: Board) -> Iterator[None]:
     """Keep the table at the foot of a terminal while the block runs; print it once at the end."""
-    if not console.is_terminal:
+    if not shows_progress():
         try:
             yield
         finally:
