@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
+from arborvox.kernels.bfloat16 import as_bits, narrow, widen
 from arborvox.kernels.compiling import exact_kernel
 from arborvox.kernels.gate_math import logistic_float32
 from arborvox.kernels.threads import run_split
@@ -40,7 +41,7 @@ class _SiluDropout(Function):
         ctx.seed = np.uint32(torch.randint(0, LEVELS, ()).item())
         ctx.dropped, ctx.scale = np.uint32(round(rate * LEVELS)), np.float32(1.0 / (1.0 - rate))
         ctx.save_for_backward(x)
-        bits, out_bits = _bits(x), _bits(out)
+        bits, out_bits = as_bits(x).reshape(-1), as_bits(out).reshape(-1)
         run_split(
             lambda first, last: _activate(
                 bits[first:last], first, ctx.seed, ctx.dropped, ctx.scale, out_bits[first:last]
@@ -55,7 +56,11 @@ class _SiluDropout(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (x,) = ctx.saved_tensors
         out = torch.empty_like(x)
-        bits, grad_bits, out_bits = _bits(x), _bits(grad.contiguous()), _bits(out)
+        bits, grad_bits, out_bits = (
+            as_bits(x).reshape(-1),
+            as_bits(grad.contiguous()).reshape(-1),
+            as_bits(out).reshape(-1),
+        )
         run_split(
             lambda first, last: _differentiate(
                 bits[first:last],
@@ -72,11 +77,6 @@ class _SiluDropout(Function):
         return out, None
 
 
-def _bits(x: Tensor) -> Any:
-    """Return bfloat16 as the bits that NumPy can hold."""
-    return x.detach().view(torch.int16).view(-1).numpy().view(np.uint16)
-
-
 @exact_kernel
 def _factor(place: int, seed: Any, dropped: Any, scale: Any) -> Any:
     """Return the scale, or 0 for the share that is dropped: a hash of the place (murmur3's mix)."""
@@ -89,26 +89,12 @@ def _factor(place: int, seed: Any, dropped: Any, scale: Any) -> Any:
 
 
 @exact_kernel
-def _widen(bits: Any) -> Any:
-    """Return a bfloat16 as a float32: the same bits, and zeros below."""
-    return np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32)
-
-
-@exact_kernel
-def _narrow(value: Any) -> Any:
-    """Round a float32 to the nearest bfloat16, ties to even."""
-    bits = np.float32(value).view(np.uint32)
-    odd = np.uint32(np.uint32(bits >> np.uint32(16)) & np.uint32(1))
-    return np.uint16(np.uint32(bits + np.uint32(0x7FFF) + odd) >> np.uint32(16))
-
-
-@exact_kernel
 def _activate(bits: Any, place: int, seed: Any, dropped: Any, scale: Any, out: Any) -> None:
     """Fill out with dropout(x * sigma(x)); `place` is where the first element stands."""
     # From 0: an index that might be negative would be tested each time, one element at a time.
     for i in range(bits.size):
-        x = _widen(bits[i])
-        out[i] = _narrow(x * logistic_float32(x) * _factor(place + i, seed, dropped, scale))
+        x = widen(bits[i])
+        out[i] = narrow(x * logistic_float32(x) * _factor(place + i, seed, dropped, scale))
 
 
 @exact_kernel
@@ -117,7 +103,7 @@ def _differentiate(
 ) -> None:
     """Fill out with the gradients: sigma(x) * (1 + x * (1 - sigma(x))), dropped alike."""
     for i in range(bits.size):
-        x = _widen(bits[i])
+        x = widen(bits[i])
         share = logistic_float32(x)
         slope = share * (np.float32(1.0) + x * (np.float32(1.0) - share))
-        out[i] = _narrow(_widen(grads[i]) * slope * _factor(place + i, seed, dropped, scale))
+        out[i] = narrow(widen(grads[i]) * slope * _factor(place + i, seed, dropped, scale))

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from arborvox.kernels.depthwise import DepthwiseConvolution
 from arborvox.model.activation import silu_dropout
 from arborvox.model.dropout import Dropout
 
@@ -66,8 +67,17 @@ class ConvolutionModule(nn.Module):
         x = functional.glu(self.expand(x), dim=-1)
         if padding is not None:
             x = x.masked_fill(padding.frames, 0)  # the edge of an utterance looks like zeros
+        out: Tensor = self.contract(functional.silu(self.norm(self._convolve(x))))
+        return out
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        """Convolve each channel over time, (B, T, D) -> (B, T, D)."""
+        compiling = torch.compiler.is_compiling()
+        if x.device.type == "cpu" and x.dtype is torch.bfloat16 and not compiling:
+            kernels = self.depthwise.weight.flatten(1)  # (D, K)
+            mixed: Tensor = DepthwiseConvolution.apply(x, kernels, self.depthwise.bias)  # type: ignore[no-untyped-call]
+            return mixed
         # (B, T, D) seen as a channels-last picture of height 1: no copy, and the fast kernel.
         picture = x.unsqueeze(1).permute(0, 3, 1, 2)  # (B, D, 1, T)
-        x = self.depthwise(picture).permute(0, 2, 3, 1).squeeze(1)
-        out: Tensor = self.contract(functional.silu(self.norm(x)))
-        return out
+        convolved: Tensor = self.depthwise(picture)
+        return convolved.permute(0, 2, 3, 1).squeeze(1)
