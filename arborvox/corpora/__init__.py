@@ -63,15 +63,13 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
         stats = PREPARERS[config.kind](config, stage, jobs)
         faults = sum(n for reason, n in stats.skipped.items() if reason not in BY_DESIGN)
         if strict and faults:
-            with atomic_path(out / SKIPPED_NAME) as part:
-                shutil.copyfile(stage / SKIPPED_NAME, part)
+            _publish_list(stage, out)
             raise ArborvoxError(
                 f"{faults:,} faulty inputs, listed in {out / SKIPPED_NAME}; --strict stops here, "
                 "without it the rest would be prepared."
             )
         if not any(stats.utterances(split) for split in ("train", "dev", "test")):
-            with atomic_path(out / SKIPPED_NAME) as part:
-                shutil.copyfile(stage / SKIPPED_NAME, part)
+            _publish_list(stage, out)
             raise ArborvoxError(
                 f"{config.source} holds no usable utterance; {out / SKIPPED_NAME} says why."
             )
@@ -79,3 +77,9 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
         (stage / STATS_NAME).write_text(stats.to_json(), encoding="utf-8")
     show_corpus(stats, out)
     return stats
+
+
+def _publish_list(stage: Path, out: Path) -> None:
+    """Publish the list of what was left out, and nothing else."""
+    with atomic_path(out / SKIPPED_NAME) as part:
+        shutil.copyfile(stage / SKIPPED_NAME, part)

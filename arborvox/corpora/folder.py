@@ -25,6 +25,8 @@ def prepare_folder(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
     """Turn a folder or a table of recordings into manifests."""
     if config.source is None:
         raise ArborvoxError("corpus.source: name the folder or table of recordings.")
+    if config.split == "official":
+        raise ArborvoxError("corpus.split: official is for Common Voice releases only.")
     skipped: list[Skipped] = []
     rows = read_rows(Path(config.source), config.folder, skipped)
     if config.languages:
@@ -123,8 +125,6 @@ def _split(utterances: list[Utterance], config: CorpusConfig) -> npt.NDArray[np.
         else:
             groups = texts  # each sentence its own group: no sentence on two sides
         codes[rows] = split_by_speaker(groups, texts, language_rng(config.seed, language))
-    if config.split == "official":
-        raise ArborvoxError("--split official is for Common Voice releases only.")
     if by_sentence:
         warn(
             f"{', '.join(by_sentence)}: fewer than {FEWEST_SPEAKERS} known speakers, so the split "

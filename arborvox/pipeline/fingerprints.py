@@ -6,10 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-# Recordings are many and never edited in place: their folders' times tell when some come or go.
-AUDIO_ENDINGS = frozenset(
-    ".wav .flac .mp3 .ogg .oga .opus .m4a .mp4 .webm .wma .aac .aif .aiff .sph".split()
-)
+from arborvox.corpora.folder_sources import AUDIO_ENDINGS
 
 
 def digest_value(value: Any) -> str:
@@ -28,7 +25,8 @@ def digest_source(source: Path) -> str:
     """Return the mark of a corpus as its owner keeps it, without reading any of it.
 
     Tables and texts count with size and time; a folder counts with its time, which changes when
-    a recording is added or removed. Reading terabytes of audio would cost more than the stage.
+    a recording is added or removed. Recordings are never edited in place, and reading terabytes of
+    them would cost more than the stage.
     """
     if source.is_file():
         return digest_value(_facts(source))
