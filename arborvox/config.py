@@ -39,6 +39,8 @@ class SyntheticConfig(Section):
     text: str | None = None
     sentences: int = Field(200, gt=0)
     speakers: int = Field(12, gt=0)
+    # Without a text: names that are lined up in a sentence, by lot; [1] makes a corpus of words.
+    names: tuple[Annotated[int, Field(gt=0)], ...] = Field((2, 3, 4), min_length=1)
 
 
 class CorpusConfig(Section):
@@ -62,11 +64,21 @@ class CorpusConfig(Section):
     seed: int = Field(0, ge=0)
     folder: FolderConfig = FolderConfig()
     synthetic: SyntheticConfig = SyntheticConfig()
+    # Corpora whose training parts are added; of a language kept for testing nothing is.
+    more: tuple["CorpusConfig", ...] = ()
 
     @model_validator(mode="after")
     def _check_amount(self) -> "CorpusConfig":
         if self.ratio is not None and self.hours is not None:
             raise ValueError("give ratio or hours, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _check_more(self) -> "CorpusConfig":
+        if any(part.more for part in self.more):
+            raise ValueError("a corpus in `more` cannot have `more` itself")
+        if any(part.unit != self.unit for part in self.more):
+            raise ValueError(f"a corpus in `more` must have unit {self.unit}, as the first one")
         return self
 
 
@@ -83,7 +95,7 @@ class TokensConfig(Section):
 class TreeConfig(Section):
     """How the code tree over the units is built."""
 
-    kind: Literal["huffman", "balanced", "random", "embedding", "phonetic"] = "huffman"
+    kind: Literal["huffman", "balanced", "random", "shuffled", "embedding", "phonetic"] = "huffman"
     weighting: Literal["language", "pooled"] = "language"
     seed: int = 0
     embedding_from: str | None = None
@@ -377,5 +389,6 @@ def _all_keys(section: type[BaseModel], prefix: str = "") -> list[str]:
     keys = []
     for name, field in section.model_fields.items():
         inner = _section_type(field.annotation)
-        keys += _all_keys(inner, f"{prefix}{name}.") if inner else [f"{prefix}{name}"]
+        deeper = inner is not section  # a corpus may hold more corpora
+        keys += _all_keys(inner, f"{prefix}{name}.") if inner and deeper else [f"{prefix}{name}"]
     return keys

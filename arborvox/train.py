@@ -30,7 +30,7 @@ from arborvox.tokens import Tokenizer
 from arborvox.training.curves import draw_curves
 from arborvox.training.evaluation import DevScore, evaluate
 from arborvox.training.interrupts import StopRequest, catch_interrupts
-from arborvox.training.loader import load_batches, plain_orders
+from arborvox.training.loader import explain_killed_worker, load_batches, plain_orders
 from arborvox.training.optimizer import average_weights, make_optimizer
 from arborvox.training.plan import Planner, stream_orders
 from arborvox.training.preparation import TrainingData, prepare_data
@@ -74,7 +74,7 @@ def train(
         if ranks.first:
             run.claim(recipe)
         ranks.wait()
-        with explain_full_disk(run):
+        with explain_full_disk(run), explain_killed_worker():
             data = prepare_data(run, recipe, manifests, tokens, ranks)
             result = Trainer(recipe, run, data, tokens, tree, ranks, stop).train()
         if ranks.first:

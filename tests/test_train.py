@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from arborvox import train as loop
 from arborvox.cli.train import register
 from arborvox.config import show_recipe
-from arborvox.data import UtteranceTable
+from arborvox.data import BatchReader, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.model.precision import choose_precision
 from arborvox.training.evaluation import greedy_tokens
@@ -171,6 +171,20 @@ def test_disk_full_error_number_is_understood(tmp_path: Path) -> None:
         loop.explain_full_disk(RunFolder(tmp_path)),
     ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_killed_worker_is_told_in_a_sentence(
+    corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by the system when memory runs out: what was saved before can be gone on from."""
+    run = tmp_path / "run"
+    train_corpus(make_recipe(train={"max_steps": 5, "workers": 1}), corpus, run)
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchReader, "read", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        with pytest.raises(ArborvoxError, match="process that reads audio was killed"):
+            train_corpus(make_recipe(train={"max_steps": 9, "workers": 1}), corpus, run)
+    recipe = make_recipe(train={"max_steps": 9, "workers": 1})
+    assert train_corpus(recipe, corpus, run).progress.step == 9
 
 
 def test_too_long_utterances_are_left_out(corpus: TinyCorpus, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ Foreign = Annotated[
 ]
 Unit = Annotated[
     Literal["text", "phones"],
-    typer.Option("--unit", help="What the transcriptions are: text or phones."),
+    typer.Option("--unit", help="What is to be learned: text, or phones (read by espeak-ng)."),
 ]
 Alpha = Annotated[
     float, typer.Option("--alpha", help="How much small languages are favoured: 1 not, 0 fully.")
@@ -200,6 +200,10 @@ def synthetic(
     ] = None,
     sentences: Annotated[int, typer.Option(help="How many, for each language.")] = 200,
     speakers: Annotated[int, typer.Option(help="How many voices, for each language.")] = 12,
+    names: Annotated[
+        str,
+        typer.Option(help="Without --text: names in a sentence, by lot; 1 makes single words."),
+    ] = "2,3,4",
     unit: Unit = "text",
     split: Split = "speaker",
     digits: Digits = "reject",
@@ -211,7 +215,9 @@ def synthetic(
     _prepare(
         "synthetic", corpus or out / "corpus", out, jobs, False,
         languages=_names(languages), unit=unit, split=split, digits=digits, foreign=foreign,
-        seed=seed, synthetic={"text": text, "sentences": sentences, "speakers": speakers},
+        seed=seed, synthetic={
+            "text": text, "sentences": sentences, "speakers": speakers, "names": _numbers(names),
+        },
     )  # fmt: skip
 
 
@@ -223,6 +229,14 @@ def _prepare(
 
     config = make_corpus_config({"kind": kind, "source": str(source), **keys})
     prepare(config, out, jobs=jobs or os.cpu_count() or 1, strict=strict)
+
+
+def _numbers(text: str) -> list[int]:
+    """Split `2,3` into its numbers."""
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{text}: write numbers such as 2,3,4") from None
 
 
 def _names(text: str | None) -> list[str] | None:

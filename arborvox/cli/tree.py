@@ -13,6 +13,7 @@ class Kind(StrEnum):
     huffman = "huffman"
     balanced = "balanced"
     random = "random"
+    shuffled = "shuffled"
     embedding = "embedding"
     phonetic = "phonetic"
 
@@ -63,7 +64,7 @@ def build(
     weighting: Annotated[
         Weighting, typer.Option(help="Each language weighs the same, or each unit written.")
     ] = Weighting.language,
-    seed: Annotated[int, typer.Option(help="random: which tree is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="random, shuffled: which tree is drawn.")] = 0,
     embedding_from: Annotated[
         Path | None, typer.Option(help="embedding: the checkpoint folder of a trained model.")
     ] = None,

@@ -16,6 +16,7 @@ from arborvox.corpora.manifests import (
     show_corpus,
     table_markdown,
 )
+from arborvox.corpora.more import add_training_cuts
 from arborvox.corpora.ucla import prepare_ucla
 from arborvox.errors import ArborvoxError
 from arborvox.files import atomic_path, staged_folder
@@ -37,6 +38,7 @@ def _prepare_synthetic(config: CorpusConfig, stage: Path, jobs: int) -> CorpusSt
         sentences_per_language=wanted.sentences,
         speakers=wanted.speakers,
         text=Path(wanted.text) if wanted.text else None,
+        names=wanted.names,
         seed=config.seed,
     )
     synthesise(Path(config.source), options, jobs)
@@ -57,8 +59,14 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
     """Prepare a corpus into a folder: manifests, statistics and the list of what was left out.
 
     All files appear together at the end, or none. With `strict`, faulty input publishes only the
-    list of faults and raises.
+    list of faults and raises. Each corpus of `more` has a folder of its own in it.
     """
+    more = []
+    for number, part in enumerate(config.more, start=1):
+        folder = out / f"more-{number}-{part.kind}"
+        if part.kind == "synthetic" and part.source is None:
+            part = part.model_copy(update={"source": str(folder / "corpus")})
+        more.append((prepare(part, folder, jobs=jobs, strict=strict), folder))
     with staged_folder(out, seal=STATS_NAME) as stage:
         stats = PREPARERS[config.kind](config, stage, jobs)
         faults = sum(n for reason, n in stats.skipped.items() if reason not in BY_DESIGN)
@@ -73,6 +81,8 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
             raise ArborvoxError(
                 f"{config.source} holds no usable utterance; {out / SKIPPED_NAME} says why."
             )
+        for part_stats, folder in more:
+            add_training_cuts(stage, stats, part_stats, folder)
         (stage / TABLE_NAME).write_text(table_markdown(stats), encoding="utf-8")
         (stage / STATS_NAME).write_text(stats.to_json(), encoding="utf-8")
     show_corpus(stats, out)

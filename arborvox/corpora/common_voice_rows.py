@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arborvox.config import CorpusConfig
+from arborvox.corpora.espeak import PhoneReader
 from arborvox.corpora.manifests import (
     NOT_OFFICIAL_REASON,
     NOT_SAMPLED_REASON,
@@ -96,12 +97,16 @@ def scan_language(language: str, folder: Path, work: Path, config: CorpusConfig)
     skipped: list[Skipped] = []
     fates, clips = array("b"), array("q")
     speakers, sentences = array("q"), array("q")
-    with (folder / "validated.tsv").open("rb") as file, rows_file.open("wb") as rows:
+    with (
+        (folder / "validated.tsv").open("rb") as file,
+        rows_file.open("wb") as rows,
+        ExitStack() as stack,
+    ):
         columns = _read_header(file)
         if columns is None:
             skipped.append(Skipped(f"{language}/validated.tsv", "no header row"))
         else:
-            judge = _Judge(language, folder, columns, config)
+            judge = stack.enter_context(_Judge(language, folder, columns, config))
             for number, line in enumerate(file, start=2):
                 name, speaker, text, problem = judge(line)
                 if problem:
@@ -214,7 +219,21 @@ class _Judge:
     ) -> None:
         self.columns = columns
         self.normalizer = Normalizer(language, digits=config.digits, foreign=config.foreign)
-        self.phones = _read_phones(folder) if config.unit == "phones" else None
+        self.phones: dict[bytes, str] | None = None
+        self.reader: PhoneReader | None = None
+        if config.unit == "phones":
+            table = folder / "phones.tsv"
+            if table.is_file():
+                self.phones = _read_phones(table)
+            else:
+                self.reader = PhoneReader(language)
+
+    def __enter__(self) -> "_Judge":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.reader is not None:
+            self.reader.__exit__()
 
     def __call__(self, line: bytes) -> tuple[bytes, bytes, bytes, str]:
         """Return file name, speaker, normalised text and problem; no name: the row is no good."""
@@ -232,19 +251,18 @@ class _Judge:
             written = cells[columns.sentence].decode()
         except UnicodeDecodeError:
             return name, speaker, b"", "sentence is not UTF-8"
-        if self.phones is None:
-            text, problem = self.normalizer(written)
-        else:
+        if self.phones is not None:
             text = self.phones.get(name, "")
-            problem = "" if text else "no phones in phones.tsv"
+            return name, speaker, text.encode(), "" if text else "no phones in phones.tsv"
+        text, problem = self.normalizer(written)
+        if self.reader is not None and not problem:
+            text = " ".join(self.reader.read(written))
+            problem = "" if text else "nothing to pronounce"
         return name, speaker, text.encode(), problem
 
 
-def _read_phones(folder: Path) -> dict[bytes, str]:
-    """Read the phone transcriptions that the synthetic corpus has beside its sentences."""
-    table = folder / "phones.tsv"
-    if not table.is_file():
-        raise ArborvoxError(f"{table} is missing: only synthetic corpora have phones.")
+def _read_phones(table: Path) -> dict[bytes, str]:
+    """Read the phone transcriptions that a corpus has beside its sentences."""
     phones = {}
     with table.open(encoding="utf-8") as file:
         next(file, None)

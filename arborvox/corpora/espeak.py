@@ -77,14 +77,22 @@ class SpeechError(Exception):
 
 
 def available_languages() -> frozenset[str]:
-    """The language codes for which the installed espeak-ng has a voice."""
-    codes: set[str] = set()
-    for file in (Path(_loader().get_data_path()) / "lang").rglob("*"):
-        if file.is_file():
-            # language fr-fr 5   (the code, then an optional priority)
-            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-            codes.update(line.split()[1] for line in lines if re.match(r"language\s+\S", line))
-    return frozenset(codes)
+    """The language codes for which the installed espeak-ng has a voice that can read."""
+    data = Path(_loader().get_data_path())
+    voices = [file for file in (data / "lang").rglob("*") if file.is_file()]
+    # A voice is found by the name of its file, not by the other codes that the file lists.
+    return frozenset(file.name.lower() for file in voices if _dictionary(file, data).is_file())
+
+
+def _dictionary(voice: Path, data: Path) -> Path:
+    """The rules of reading that a voice names, or those of its language; some were never made."""
+    # language fr-be 8   (the code, then an optional priority)
+    # dictionary fr
+    text = voice.read_text(encoding="utf-8", errors="replace")
+    named = re.search(r"^dictionary\s+(\S+)", text, re.MULTILINE)
+    language = re.search(r"^language\s+([^\s-]+)", text, re.MULTILINE)
+    found = named or language
+    return data / f"{found[1] if found else voice.name}_dict"
 
 
 def split_phones(transcription: str) -> tuple[str, ...]:
@@ -208,6 +216,69 @@ class Espeak:
         if samples and num_samples > 0:
             self._chunks.append(ctypes.string_at(samples, 2 * num_samples))
         return 0  # go on
+
+
+class PhoneReader:
+    """Tells how espeak-ng would read sentences of one language, from a process of its own."""
+
+    def __init__(self, language: str) -> None:
+        if language not in available_languages():
+            raise ArborvoxError(
+                f"espeak-ng cannot read '{language}', so its sentences have no phones; "
+                "leave the language out, or put a phones.tsv beside its validated.tsv."
+            )
+        self._voice = Voice(language, "f1", rate_wpm=160, pitch=50, pitch_range=50)
+        questions, self._ask = os.pipe()
+        self._hear, answers = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self._ask)
+            os.close(self._hear)
+            self._answer_and_exit(questions, answers)
+        os.close(questions)
+        os.close(answers)
+        self._questions = os.fdopen(self._ask, "w", encoding="utf-8", newline="\n")
+        self._answers = os.fdopen(self._hear, encoding="utf-8", newline="\n")
+
+    def __enter__(self) -> "PhoneReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._questions.close()
+        self._answers.close()
+        os.waitpid(self._child, 0)
+
+    def read(self, sentence: str) -> tuple[str, ...]:
+        """The phones of a sentence; none where there is nothing to pronounce."""
+        try:
+            self._questions.write(" ".join(sentence.split()) + "\n")
+            self._questions.flush()
+        except BrokenPipeError:
+            answer = ""
+        else:
+            answer = self._answers.readline()
+        if not answer:
+            raise ArborvoxError(
+                f"espeak-ng broke down while reading this {self._voice.language} sentence; take it "
+                f"out of the corpus: {sentence}"
+            )
+        return split_phones(answer)
+
+    def _answer_and_exit(self, questions: int, answers: int) -> NoReturn:
+        with contextlib.suppress(BaseException):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when it ends
+            espeak = Espeak()
+            espeak.select(self._voice)
+            with (
+                os.fdopen(questions, encoding="utf-8", newline="\n") as asked,
+                os.fdopen(answers, "w", encoding="utf-8", newline="\n") as told,
+            ):
+                for sentence in asked:
+                    told.write(espeak.transcribe(sentence) + "\n")
+                    told.flush()
+            os._exit(0)
+        os._exit(1)
 
 
 def _spoken_form(sentence: str) -> bytes:

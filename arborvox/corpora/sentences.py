@@ -4,13 +4,12 @@ import random
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from arborvox.errors import ArborvoxError
 
-NAMES_PER_SENTENCE = (2, 3, 4)
 MIN_NAMES = 100  # below this a locale is a stub: ba has a handful of untranslated month codes
 _TRIES_PER_SENTENCE = 50
 _PSEUDO_REGIONS = ("XA", "XB")  # "Pseudo-Accents" and "Pseudo-Bidi", for testing software
@@ -18,9 +17,14 @@ _PSEUDO_REGIONS = ("XA", "XB")  # "Pseudo-Accents" and "Pseudo-Bidi", for testin
 _READABLE = re.compile(r"[^\W\d_]+(?:(?:[ \xa0\-‑]|[’'‘])[^\W\d_]+)*")
 
 
-def compose_sentences(language: str, count: int, max_words: int, seed: int) -> list[str]:
-    """Compose distinct sentences, lists of CLDR names, for a language that Babel carries."""
-    locale, names = _readable_names(language, max_words)
+def compose_sentences(
+    language: str, count: int, max_words: int, seed: int, lengths: Sequence[int] = (2, 3, 4)
+) -> list[str]:
+    """Compose distinct sentences, lists of CLDR names, for a language that Babel carries.
+
+    Each sentence lines up as many names as one of `lengths` says.
+    """
+    locale, names = _readable_names(language, max_words // min(lengths))
     from babel.lists import format_list
 
     rng = random.Random(f"{seed}/{language}/cldr")
@@ -28,7 +32,7 @@ def compose_sentences(language: str, count: int, max_words: int, seed: int) -> l
     for _ in range(_TRIES_PER_SENTENCE * count if names else 0):
         if len(sentences) == count:
             return list(sentences)
-        kinds = rng.choices(sorted(names), k=rng.choice(NAMES_PER_SENTENCE))
+        kinds = rng.choices(sorted(names), k=rng.choice(lengths))
         chosen = [rng.choice(names[kind]) for kind in kinds]
         listed = format_list(chosen, style=rng.choice(("standard", "or")), locale=locale)
         sentence = " ".join(listed.split()) + "."
@@ -66,7 +70,7 @@ def read_sentences(path: Path, max_words: int) -> list[str]:
     return list(sentences)
 
 
-def _readable_names(language: str, max_words: int) -> tuple[Any, dict[str, list[str]]]:
+def _readable_names(language: str, most_words: int) -> tuple[Any, dict[str, list[str]]]:
     """The Babel locale of a language, and its names by kind: only those that fit a sentence."""
     try:
         from babel import Locale, UnknownLocaleError
@@ -82,7 +86,7 @@ def _readable_names(language: str, max_words: int) -> tuple[Any, dict[str, list[
     names = {kind: sorted(set(found)) for kind, found in _names_by_kind(locale).items()}
     script = _main_script(name for found in names.values() for name in found)
     fitting = {
-        kind: [name for name in found if _fits(name, script, max_words)]
+        kind: [name for name in found if _fits(name, script, most_words)]
         for kind, found in names.items()
     }
     # The root locale lends its English codes for days and months where a language has none.
@@ -105,13 +109,15 @@ def _names_by_kind(locale: Any) -> dict[str, Iterable[str]]:
     }
 
 
-def _fits(name: str, script: str, max_words: int) -> bool:
+def _fits(name: str, script: str, most_words: int) -> bool:
     words = name.split()
     acronym = any(len(word) > 1 and word.isupper() for word in words)
+    # Vowel signs are marks, not letters; without them what is left must still be words.
+    letters = "".join(char for char in name if not unicodedata.category(char).startswith("M"))
     return (
-        bool(_READABLE.fullmatch(name))
+        bool(_READABLE.fullmatch(letters))
         and not acronym
-        and len(words) * min(NAMES_PER_SENTENCE) < max_words
+        and len(words) < most_words
         and all(_script(char) == script for char in name if _has_script(char))
     )
 

@@ -57,7 +57,7 @@ VARIANTS = {
 RATES_WPM = range(130, 191)
 PITCHES = range(35, 66)
 PITCH_RANGES = range(35, 76)
-FORMAT = 1  # raised when the same options give other files
+FORMAT = 2  # raised when the same options give other files
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class SyntheticOptions:
     seed: int = 0
     sampling_rate: int = 16_000
     max_words: int = 14
+    names: tuple[int, ...] = (2, 3, 4)  # in a composed sentence, without `text`
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,9 @@ def _prompts(language: str, options: SyntheticOptions) -> list[Prompt]:
     """Choose the sentences of a language and share them out among its speakers."""
     count = options.sentences_per_language
     if options.text is None:
-        sentences = compose_sentences(language, count, options.max_words, options.seed)
+        sentences = compose_sentences(
+            language, count, options.max_words, options.seed, options.names
+        )
     else:
         path = options.text / f"{language}.txt"
         sentences = read_sentences(path, options.max_words)
@@ -195,6 +198,7 @@ def _record(options: SyntheticOptions, prompts: dict[str, list[Prompt]]) -> dict
     """All that is needed to make the same corpus again, and to notice that it would be another."""
     settings = dataclasses.asdict(options)
     settings["languages"] = list(options.languages)
+    settings["names"] = list(options.names)
     settings["text"] = "CLDR names" if options.text is None else "own sentences"
     packages = ["espeakng-loader", "soundfile", "soxr"] + ["babel"] * (options.text is None)
     return {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arborvox.config import Recipe, TrainConfig
+from arborvox.config import CorpusConfig, Recipe, TrainConfig
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
 from arborvox.pipeline import work
 from arborvox.pipeline.decoding import (
@@ -21,6 +21,8 @@ from arborvox.pipeline.variants import Variant, order_by_need
 from arborvox.training.state import FREE_KEYS
 
 KINDS = ("prepare", "tokens", "tree", "train", "decode", "score")
+# Each seed draws such a tree anew: a control should be chance, not one lucky tree.
+DRAWN_BY_LOT = ("random", "shuffled")
 # These change neither a model nor its way there.
 WITHOUT_EFFECT = {"train": {"workers", "keep", "init_from"}, "features": {"cache"}}
 # With a cosine the end shapes the way; other schedules may be prolonged.
@@ -83,6 +85,14 @@ def _needed_names(variant: Variant, variants: Iterable[Variant], seed: int) -> s
     return {other.name for other in variants if other.name in named}
 
 
+def _corpus_settings(corpus: CorpusConfig) -> dict[str, Any]:
+    """What decides a prepared corpus: sections of other kinds of corpora do not."""
+    settings = corpus.model_dump(mode="json")
+    for section in {"folder", "synthetic"} - {corpus.kind}:
+        del settings[section]
+    return {**settings, "more": [_corpus_settings(part) for part in corpus.more]}
+
+
 class _Planner:
     """Makes stages, giving the same one to all who ask for the same work."""
 
@@ -127,17 +137,16 @@ class _Planner:
 
     def _prepare(self, variant: Variant, recipe: Recipe) -> Stage:
         corpus = work.locate_corpus(recipe.corpus)
-        settings = corpus.model_dump(mode="json")
-        for section in {"folder", "synthetic"} - {corpus.kind}:
-            del settings[section]
-        source = corpus.synthetic.text if corpus.kind == "synthetic" else corpus.source
+        sources = work.corpus_sources(corpus)
         return self._stage(
             ("prepare", f"prepare-{variant.name}"),
             "prepare",
-            settings,
+            _corpus_settings(corpus),
             lambda folder: work.prepare_corpus(corpus, folder),
             outputs=work.PREPARED,
-            source_mark=(lambda: digest_source(Path(source))) if source else None,
+            source_mark=(lambda: digest_value([digest_source(place) for place in sources]))
+            if sources
+            else None,
         )
 
     def _tokens(self, variant: Variant, recipe: Recipe, prepare: Stage) -> Stage:
@@ -160,8 +169,7 @@ class _Planner:
         after: tuple[Stage, ...] = (tokens,)
         inputs = {"tokens": tokens.folder / work.TOKENS}
         checkpoint, tree_seed = None, config.seed
-        if config.kind == "random":
-            # Each seed draws a tree of its own: the control is chance, not one lucky tree.
+        if config.kind in DRAWN_BY_LOT:
             tree_seed += seed
             settings["seed"] = tree_seed
         if config.kind == "embedding":
@@ -169,7 +177,7 @@ class _Planner:
             after += (trained,) if trained else ()
             if checkpoint is not None:
                 inputs["unit vectors"] = checkpoint / WEIGHTS
-        by_seed = config.kind in ("random", "embedding") and self._many_seeds
+        by_seed = config.kind in (*DRAWN_BY_LOT, "embedding") and self._many_seeds
         suffix = f"-seed-{seed}" if by_seed else ""
         return self._stage(
             (f"trees/{config.kind}{suffix}", f"trees/{config.kind}-{variant.name}{suffix}"),

@@ -40,8 +40,16 @@ def locate_corpus(corpus: CorpusConfig) -> CorpusConfig:
         update={
             "source": _expand(corpus.source, "corpus.source"),
             "synthetic": corpus.synthetic.model_copy(update={"text": text}),
+            "more": tuple(map(locate_corpus, corpus.more)),
         }
     )
+
+
+def corpus_sources(corpus: CorpusConfig) -> list[Path]:
+    """What a corpus is made from: recordings, or the sentences of a synthetic one."""
+    place = corpus.synthetic.text if corpus.kind == "synthetic" else corpus.source
+    own = [Path(place)] if place else []
+    return own + [source for part in corpus.more for source in corpus_sources(part)]
 
 
 def _expand(place: str | None, key: str) -> str | None:

@@ -22,6 +22,7 @@ from arborvox.tree import (
     phonetic_tree,
     random_tree,
     read_embedding,
+    shuffled_tree,
 )
 from arborvox.tree.drawing import Colouring, palette, sequential_palette
 
@@ -49,6 +50,8 @@ def build_tree(
         return balanced_tree(weights, units)
     if kind == "random":
         return random_tree(weights, units, seed=seed)
+    if kind == "shuffled":
+        return shuffled_tree(weights, units, seed=seed)
     if kind == "embedding":
         if embedding_from is None:
             raise ArborvoxError("An embedding tree needs a trained checkpoint: --embedding-from.")

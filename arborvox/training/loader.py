@@ -2,11 +2,13 @@
 
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 
 from torch.utils.data import DataLoader, Dataset
 
@@ -59,6 +61,21 @@ def load_batches(
     )
     for packed in loader:
         yield pickle.loads(packed)
+
+
+@contextmanager
+def explain_killed_worker() -> Iterator[None]:
+    """Turn the end of a worker into a sentence: PyTorch raises it wherever the parent stands."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not re.search("DataLoader worker .*(killed by signal|exited unexpectedly)", str(error)):
+            raise
+        raise ArborvoxError(
+            "A process that reads audio was killed, as happens when memory runs out; run the same "
+            "command again to go on from the last checkpoint, "
+            "with a smaller train.batch_s if it happens again."
+        ) from error
 
 
 def _start_worker(worker: int) -> None:

@@ -1,7 +1,7 @@
 """Trees over the output units: one type, several ways to build it; nothing here needs torch."""
 
 from arborvox.tree.code_tree import KINDS, CodeTree, Paths
-from arborvox.tree.controls import balanced_tree, random_tree
+from arborvox.tree.controls import balanced_tree, random_tree, shuffled_tree
 from arborvox.tree.embedding import embedding_tree, read_embedding
 from arborvox.tree.frequencies import WEIGHTINGS, joint_counts
 from arborvox.tree.huffman import HuffmanTree
@@ -24,4 +24,5 @@ __all__ = [
     "random_tree",
     "read_embedding",
     "save_tree",
+    "shuffled_tree",
 ]

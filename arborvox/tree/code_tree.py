@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from arborvox.errors import ArborvoxError
 
-KINDS = ("huffman", "balanced", "random", "embedding", "phonetic")
+KINDS = ("huffman", "balanced", "random", "shuffled", "embedding", "phonetic")
 
 # What would break a unit over two lines of a file.
 LINE_BREAKS = frozenset("\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")

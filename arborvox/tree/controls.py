@@ -1,13 +1,13 @@
 """Trees that know nothing of the units: what any other tree must beat."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from arborvox.tree.assembly import Tokens, assemble, split_repeatedly
 from arborvox.tree.code_tree import CodeTree
-from arborvox.tree.huffman import Count, exact_weights
+from arborvox.tree.huffman import Count, HuffmanTree, exact_weights
 
 
 def balanced_tree(counts: Sequence[Count], units: Sequence[str] | None = None) -> CodeTree:
@@ -19,12 +19,32 @@ def random_tree(
     counts: Sequence[Count], units: Sequence[str] | None = None, *, seed: int = 0
 ) -> CodeTree:
     """Halve a shuffled vocabulary: as flat as `balanced`, but with neighbours drawn by lot."""
+    return _halved("random", np.array(_shuffled(range(len(counts)), seed)), counts, units)
 
+
+def shuffled_tree(
+    counts: Sequence[Count], units: Sequence[str] | None = None, *, seed: int = 0
+) -> CodeTree:
+    """Take Huffman's tree and let units with codes of one length change places by lot.
+
+    Every code stays as long as it was, so what differs from Huffman's tree is who meets whom.
+    """
+    huffman = HuffmanTree.from_counts(counts, units)
+    depths = huffman.depths()
+    moved = {}
+    for depth in np.unique(depths):
+        tokens = np.flatnonzero(depths == depth).tolist()
+        moved.update(zip(tokens, _shuffled(tokens, seed), strict=True))
+    left, right = (
+        [child if child >= 0 else ~moved[~child] for child in side.tolist()]
+        for side in (huffman.left, huffman.right)
+    )
+    return assemble("shuffled", left, right, 0, exact_weights(counts), units)
+
+
+def _shuffled(tokens: Iterable[int], seed: int) -> list[int]:
     # Sorting by a hash is a shuffle that no version of a random generator can change.
-    def lot(token: int) -> bytes:
-        return hashlib.sha256(f"{seed}:{token}".encode()).digest()
-
-    return _halved("random", np.array(sorted(range(len(counts)), key=lot)), counts, units)
+    return sorted(tokens, key=lambda token: hashlib.sha256(f"{seed}:{token}".encode()).digest())
 
 
 def _halved(

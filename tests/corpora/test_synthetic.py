@@ -110,6 +110,18 @@ def test_all_fifteen_languages_have_a_voice() -> None:
     assert set(LANGUAGES) <= available_languages()
 
 
+def test_every_available_language_can_be_spoken(espeak: Espeak) -> None:
+    available = available_languages()
+    assert len(available) > 100
+    assert "fo" not in available  # a voice without rules of reading
+    assert all(espeak.select(plain_voice(language)) for language in sorted(available))
+
+
+@pytest.mark.parametrize("language", ["hi", "kn", "my"])
+def test_names_with_vowel_signs_are_sentences_too(language: str) -> None:
+    assert len(compose_sentences(language, 20, max_words=14, seed=1)) == 20
+
+
 def test_all_variants_exist_and_have_the_gender_we_say() -> None:
     folder = Path(espeakng_loader.get_data_path()) / "voices" / "!v"
     for gender, variants in VARIANTS.items():

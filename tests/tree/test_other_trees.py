@@ -18,6 +18,7 @@ from arborvox.tree import (
     phonetic_tree,
     random_tree,
     read_embedding,
+    shuffled_tree,
 )
 from arborvox.tree.embedding import EMBEDDING_TENSOR
 from arborvox.tree.measures import compare_trees, expected_code_length, explain_meeting
@@ -37,6 +38,7 @@ def test_all_kinds_have_one_leaf_per_token_and_the_lighter_side_left(counts: lis
     trees = (
         balanced_tree(counts),
         random_tree(counts, seed=1),
+        shuffled_tree(counts, seed=1),
         embedding_tree(counts, vectors_for(len(counts))),
     )
     for tree in trees:
@@ -66,6 +68,21 @@ def test_random_trees_differ_by_seed_only() -> None:
 def test_random_trees_never_change() -> None:
     # Written down once: the control of an experiment must stay what it was.
     assert random_tree([1, 1, 1, 1, 1], seed=0).codes() == ["110", "111", "10", "00", "01"]
+
+
+@LAWS
+@given(COUNTS)
+def test_shuffled_trees_keep_the_length_of_every_code_of_huffmans(counts: list[int]) -> None:
+    huffman, shuffled = HuffmanTree.from_counts(counts), shuffled_tree(counts, seed=2)
+    lengths = zip(huffman.depths().tolist(), shuffled.depths().tolist(), strict=True)
+    assert all(ours == theirs for ours, theirs in lengths)
+    assert shuffled == shuffled_tree(counts, seed=2)
+
+
+def test_shuffled_trees_have_other_neighbours() -> None:
+    counts = list(range(1, 60))
+    trees = [HuffmanTree.from_counts(counts), *(shuffled_tree(counts, seed=s) for s in (0, 1))]
+    assert len({tuple(tree.codes()) for tree in trees}) == 3
 
 
 @pytest.mark.parametrize("size", [50, 1000])
