@@ -1,155 +1,268 @@
-"""Real-time factors of attention beam search, softmax against H-Softmax, fast against plain.
+"""Real-time factors of beam search: softmax against H-Softmax, fast against plain, and inventories.
 
-    python benchmarks/decoding.py [--threads 1] [--rounds 3] [--plot growth.svg] [--json out.json]
+    python benchmarks/decoding.py [--threads 1] [--rounds 5] [--plot growth.svg] [--json out.json]
+    python benchmarks/decoding.py --only layers --versions auto --batches 1 --rounds 25
+    python benchmarks/decoding.py --only inventories --rounds 15
 
-Untrained networks of the size `paper` read random features of 10 s and write exactly 60 tokens, so
-that every version does the same work. Times include the encoder. The plain version
+Untrained networks of the size `paper` read random features of 10 s and write exactly 60 tokens. The
+beams of all versions go the same way (benchmarks/led_decoding.py), so that they do the same work
+but for what is compared. Times include the encoder. The plain version
 (benchmarks/plain_decoding.py) takes one utterance at a time, keeps no caches, and runs in fp32; a
-batch of 16 costs it 16 times one utterance, which is not measured again. Versions alternate within
-each round, and medians are compared. Output weights are drawn wide (--deviation), which decides how
-alike the beams are and so what the decoder costs: compare layers with --deviation 0 too.
+batch of 16 costs it 16 times one utterance, which is not measured again.
+
+What is compared takes its steps in turn (benchmarks/taking_turns.py). A ratio is taken in each
+round, and the median and the quartiles of these are printed. With one thread ratios are of the
+processor's time, which busy neighbours disturb less; real-time factors are always of the clock.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
+from led_decoding import NUM_MELS, LedNetwork, decode_led, random_features
 from plain_decoding import plain_attention_beam
+from taking_turns import Pause, Run, take_turns
 from timing import describe_machine
 
 from arborvox.config import ModelConfig
-from arborvox.decode.attention import BeamSettings, attention_beam
-from arborvox.decode.network import Network
 from arborvox.kernels import warm_up
 from arborvox.model.asr import ASR
+from arborvox.tokens.tokenizer import EOS_ID
 from arborvox.tree import HuffmanTree
 
-NUM_MELS = 80
-FRAMES_PER_S = 100
 OUTPUTS = ("softmax", "hierarchical")
+VERSIONS = ("plain", "fp32", "auto")
+PARTS = ("layers", "inventories")
+# Units that an inventory leaves of a vocabulary.
+INVENTORIES = {340: 40, 5000: 100}
+CTC_WEIGHTS = {"attention-beam": 0.0, "joint": 0.3}
 
 
 @dataclass(frozen=True)
-class Case:
-    """What is measured."""
+class LayerCase:
+    """A version of the search, to be compared with the plain one and with the other layer."""
 
     vocabulary: int
+    version: str  # one of VERSIONS
     batch: int
     output: str
-    version: str  # plain | fp32 | auto
+
+    @property
+    def group(self) -> "LayerCase":
+        """The same for all cases that are compared with each other."""
+        return replace(self, output="")
+
+
+@dataclass(frozen=True)
+class InventoryCase:
+    """A search with or without an inventory, to be compared with each other."""
+
+    vocabulary: int
+    mode: str
+    output: str
+    restricted: bool
+
+    @property
+    def group(self) -> "InventoryCase":
+        """The same for all cases that are compared with each other."""
+        return replace(self, restricted=False)
+
+
+CaseType = TypeVar("CaseType", LayerCase, InventoryCase)
 
 
 @dataclass
 class Measured:
-    """Samples of one case: seconds in all, and in the output layer."""
+    """A sample a round: seconds of the clock, of the processor, and of the output layer."""
 
-    total_s: list[float]
-    output_s: list[float]
+    clock_s: list[float] = field(default_factory=list)
+    processor_s: list[float] = field(default_factory=list)
+    output_s: list[float] = field(default_factory=list)
 
-    @property
-    def median_s(self) -> float:
-        """The middle sample."""
-        return statistics.median(self.total_s)
+    def rtf(self, audio_s: float) -> float:
+        """The middle sample as a part of the audio's length."""
+        return statistics.median(self.clock_s) / audio_s
 
     @property
     def output_share(self) -> float:
         """The output layer's part of the time."""
-        shares = [a / b for a, b in zip(self.output_s, self.total_s, strict=True)]
+        shares = [a / b for a, b in zip(self.output_s, self.clock_s, strict=True)]
         return statistics.median(shares)
 
+    @property
+    def compared_s(self) -> list[float]:
+        """What ratios are taken of; with more threads only the clock sees them all."""
+        return self.processor_s if torch.get_num_threads() == 1 else self.clock_s
 
-def make_model(size: str, output: str, vocabulary: int, deviation: float) -> ASR:
+
+def ratio(a: Measured, b: Measured) -> str:
+    """Return the median over rounds of a / b, and its quartiles."""
+    ratios = np.divide(a.compared_s, b.compared_s)
+    low, middle, high = np.percentile(ratios, (25, 50, 75))
+    return f"{middle:.3f} ({low:.3f}–{high:.3f})"
+
+
+def make_model(options: argparse.Namespace, output: str, vocabulary: int) -> ASR:
     """Return an untrained network whose tree has the frequencies of Zipf's law."""
     torch.manual_seed(0)
     counts = (1e9 / np.arange(1, vocabulary + 1)).astype(np.int64).tolist()
-    config = ModelConfig.model_validate({"size": size, "output": output})
+    config = ModelConfig.model_validate({"size": options.size, "output": output})
     model = ASR(config, NUM_MELS, vocabulary, HuffmanTree.from_counts(counts)).eval()
     assert model.output is not None
-    # With fresh weights the two layers keep unlike beams, whose pasts fill the decoder's cache
-    # unequally, and that difference hides the output layers'. Wider weights make both peaked.
-    if deviation > 0:
-        torch.nn.init.normal_(model.output.weight, std=deviation)
+    # Fresh weights make all tokens alike; a search then looks at more of the tree than it would.
+    torch.nn.init.normal_(model.output.weight, std=options.deviation)
     return model
 
 
-def run_fast(network: Network, batch: int, seconds: float, num_tokens: int, beam: int) -> float:
-    """Decode once; return the seconds spent in the output layer."""
-    features = random_features(batch, seconds)
-    lens = torch.full((batch,), features.shape[1])
-    settings = BeamSettings(beam=beam, min_tokens=num_tokens, max_tokens=num_tokens)
+def run_led(
+    network: LedNetwork, options: argparse.Namespace, pause: Pause, **wishes: float | bool
+) -> float:
+    """Decode once; return the seconds of the output layer."""
     before_s = network.clock.seconds["output"]
-    with torch.inference_mode():
-        attention_beam(network, network.encode(features, lens), settings)
+    decode_led(
+        network,
+        pause=pause,
+        seconds=options.seconds,
+        num_tokens=options.tokens,
+        beam=options.beam,
+        **wishes,  # type: ignore[arg-type]
+    )
     return network.clock.seconds["output"] - before_s
 
 
-def run_plain(model: ASR, seconds: float, num_tokens: int, beam: int) -> float:
+def run_plain(model: ASR, options: argparse.Namespace, pause: Pause) -> float:
     """Decode one utterance the plain way, whose output layer is not timed on its own."""
-    features = random_features(1, seconds)[0]
-    plain_attention_beam(model, features, beam=beam, min_tokens=num_tokens, max_tokens=num_tokens)
+    plain_attention_beam(
+        model,
+        random_features(1, options.seconds)[0],
+        beam=options.beam,
+        min_tokens=options.tokens,
+        max_tokens=options.tokens,
+        pause=pause,
+    )
     return 0.0
 
 
-def random_features(batch: int, seconds: float) -> torch.Tensor:
-    """Return what stands for speech, (B, T, M)."""
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(batch, round(seconds * FRAMES_PER_S), NUM_MELS, generator=generator)
+def layer_runs(options: argparse.Namespace, vocabulary: int) -> dict[LayerCase, Run]:
+    """Return what compares output layers and versions; what is compared stands side by side."""
+    models = {output: make_model(options, output, vocabulary) for output in OUTPUTS}
+    runs: dict[LayerCase, Run] = {}
+    for version in options.versions:
+        if version == "plain":
+            for output, model in models.items():
+                case = LayerCase(vocabulary, version, 1, output)
+                runs[case] = partial(run_plain, model, options)
+            continue
+        networks = {
+            output: LedNetwork(model, precision=version, tokens=range(vocabulary))
+            for output, model in models.items()
+        }
+        for batch in options.batches:
+            for output, network in networks.items():
+                case = LayerCase(vocabulary, version, batch, output)
+                runs[case] = partial(run_led, network, options, batch=batch)
+    return runs
 
 
-def make_runners(options: argparse.Namespace) -> dict[Case, Callable[[], float]]:
-    """Return a function for each case; it returns the seconds of the output layer."""
-    runners: dict[Case, Callable[[], float]] = {}
-    for vocabulary in options.vocabularies:
-        for output in OUTPUTS:
-            model = make_model(options.size, output, vocabulary, options.deviation)
-            work = (options.seconds, options.tokens, options.beam)
-            runners[Case(vocabulary, 1, output, "plain")] = partial(run_plain, model, *work)
-            for version in ("fp32", "auto"):
-                network = Network(model, precision=version)
-                for batch in options.batches:
-                    case = Case(vocabulary, batch, output, version)
-                    runners[case] = partial(run_fast, network, batch, *work)
-    return runners
+def inventory_runs(options: argparse.Namespace, vocabulary: int) -> dict[InventoryCase, Run]:
+    """Return searches with and without an inventory drawn at random, one utterance at a time.
+
+    The candidates lie in the inventory either way. CTC tells the times of the tokens in both modes.
+    """
+    chance = np.random.default_rng(0)
+    written = chance.choice(np.arange(1, vocabulary), INVENTORIES[vocabulary] - 1, replace=False)
+    inventory = [EOS_ID, *sorted(written.tolist())]
+    runs: dict[InventoryCase, Run] = {}
+    for output in OUTPUTS:
+        model = make_model(options, output, vocabulary)
+        networks = {
+            restricted: LedNetwork(
+                model,
+                precision="auto",
+                tokens=inventory,
+                inventory=inventory if restricted else None,
+            )
+            for restricted in (False, True)
+        }
+        for mode, weight in CTC_WEIGHTS.items():
+            for restricted, network in networks.items():
+                case = InventoryCase(vocabulary, mode, output, restricted)
+                runs[case] = partial(
+                    run_led, network, options, batch=1, ctc_weight=weight, align=True
+                )
+    return runs
 
 
-def measure(runners: dict[Case, Callable[[], float]], rounds: int) -> dict[Case, Measured]:
-    """Run every case once a round, after a first round that is not counted."""
-    results = {case: Measured([], []) for case in runners}
+def measure(runs: Mapping[CaseType, Run], rounds: int) -> dict[CaseType, Measured]:
+    """Run every case once a round, compared ones in turns, after a round that warms up."""
+    results = {case: Measured() for case in runs}
     for number in range(rounds + 1):
         print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
-        for case, run in runners.items():
-            if number == 0 and case.version == "plain":
+        for _, group in itertools.groupby(runs, key=lambda case: case.group):
+            cases = list(group)[:: 1 if number % 2 else -1]  # each is the first one in its turn
+            if number == 0 and isinstance(cases[0], LayerCase) and cases[0].version == "plain":
                 continue  # it has nothing to warm up, and takes longest
-            start_s = time.perf_counter()
-            output_s = run()
-            if number:
-                results[case].total_s.append(time.perf_counter() - start_s)
-                results[case].output_s.append(output_s)
+            samples = take_turns([runs[case] for case in cases])
+            for case, sample in zip(cases, samples, strict=True):
+                if number:
+                    results[case].clock_s.append(sample.clock_s)
+                    results[case].processor_s.append(sample.processor_s)
+                    results[case].output_s.append(sample.output_s)
     return results
 
 
-def report(results: dict[Case, Measured], seconds: float) -> list[str]:
-    """Return the table as Markdown, ratios to the plain version and to softmax."""
+def report_layers(results: Mapping[LayerCase, Measured], seconds: float) -> list[str]:
+    """Return a table as Markdown, with ratios to the plain version and to softmax."""
     lines = [
         "| V | batch | output | precision | RTF | plain / this | output layer | softmax / this |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for case, measured in results.items():
-        plain = results[Case(case.vocabulary, 1, case.output, "plain")].median_s * case.batch
-        softmax = results[Case(case.vocabulary, case.batch, "softmax", case.version)].median_s
+        plain = results.get(LayerCase(case.vocabulary, "plain", 1, case.output))
+        speedup = ""
+        if plain is not None:
+            ratios = np.divide(plain.compared_s, measured.compared_s)
+            speedup = f"{case.batch * np.median(ratios):.1f}"
+        softmax = results[LayerCase(case.vocabulary, case.version, case.batch, "softmax")]
         share = "" if case.version == "plain" else f"{100 * measured.output_share:.1f} %"
         lines.append(
             f"| {case.vocabulary} | {case.batch} | {case.output} | {case.version} "
-            f"| {measured.median_s / (seconds * case.batch):.4f} "
-            f"| {plain / measured.median_s:.1f} | {share} | {softmax / measured.median_s:.3f} |"
+            f"| {measured.rtf(seconds * case.batch):.4f} | {speedup} | {share} "
+            f"| {'' if case.output == 'softmax' else ratio(softmax, measured)} |"
+        )
+    return lines
+
+
+def report_inventories(results: Mapping[InventoryCase, Measured]) -> list[str]:
+    """Return a table as Markdown: what an inventory does to the time of a search."""
+    lines = [
+        "| units | mode | output | seconds free | restricted | restricted / free "
+        "| output layers free | restricted |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for case, free in results.items():
+        if case.restricted:
+            continue
+        V = case.vocabulary
+        restricted = results[InventoryCase(V, case.mode, case.output, restricted=True)]
+        both = (free, restricted)
+        totals = (statistics.median(measured.compared_s) for measured in both)
+        outputs = (1e3 * statistics.median(measured.output_s) for measured in both)
+        lines.append(
+            f"| {INVENTORIES[V]} of {V} | {case.mode} | {case.output} | "
+            + " | ".join(f"{total_s:.3f}" for total_s in totals)
+            + f" | {ratio(restricted, free)} | "
+            + " | ".join(f"{output_ms:.1f} ms" for output_ms in outputs)
+            + " |"
         )
     return lines
 
@@ -163,18 +276,16 @@ def draw_growth(options: argparse.Namespace, path: Path) -> list[str]:
     axes = figure.add_subplot()
     lines = ["| output | " + " | ".join(f"{n} tokens" for n in lengths) + " |"]
     lines.append("| --- |" + " --- |" * len(lengths))
+    V = options.vocabularies[0]
     for output in OUTPUTS:
-        network = Network(
-            make_model(options.size, output, options.vocabularies[0], options.deviation),
-            precision="auto",
-        )
-        runners: dict[Case, Callable[[], float]] = {
-            Case(length, 1, output, "auto"): partial(
-                run_fast, network, 1, options.seconds, length, options.beam
-            )
-            for length in lengths
-        }
-        seconds = [measured.median_s for measured in measure(runners, options.rounds).values()]
+        model = make_model(options, output, V)
+        network = LedNetwork(model, precision="auto", tokens=range(V))
+        runs: dict[LayerCase, Run] = {}
+        for length in lengths:
+            wishes = argparse.Namespace(**{**vars(options), "tokens": length})
+            runs[LayerCase(length, "auto", 1, output)] = partial(run_led, network, wishes, batch=1)
+        results = measure(runs, options.rounds).values()
+        seconds = [statistics.median(measured.clock_s) for measured in results]
         axes.plot(lengths, seconds, marker="o", label=output)
         lines.append(f"| {output} | " + " | ".join(f"{spent:.3f} s" for spent in seconds) + " |")
     axes.set_xlabel("tokens written")
@@ -188,29 +299,36 @@ def draw_growth(options: argparse.Namespace, path: Path) -> list[str]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="Real-time factors of attention beam search.")
+    parser = argparse.ArgumentParser(description="Real-time factors of beam search.")
     parser.add_argument("--size", default="paper", choices=("tiny", "small", "paper"))
-    parser.add_argument("--vocabularies", type=int, nargs="+", default=[340, 5000])
+    parser.add_argument("--only", choices=PARTS, help="leave the other part out")
+    parser.add_argument("--vocabularies", type=int, nargs="+", default=list(INVENTORIES))
+    parser.add_argument("--versions", nargs="+", choices=VERSIONS, default=VERSIONS)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--beam", type=int, default=10)
     parser.add_argument("--tokens", type=int, default=60)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument(
-        "--deviation", type=float, default=0.3, help="of the output weights; 0: as they are drawn"
-    )
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--deviation", type=float, default=0.3, help="of the output weights")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--plot", type=Path, help="draw time by output length, .svg or .png")
     parser.add_argument("--json", type=Path, help="write the raw samples here")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     warm_up()
-    results = measure(make_runners(options), options.rounds)
-    print("\n".join(report(results, options.seconds)))
+    samples: list[dict[str, object]] = []
+    for vocabulary in options.vocabularies:
+        if options.only != "inventories":
+            layers = measure(layer_runs(options, vocabulary), options.rounds)
+            print("\n".join(report_layers(layers, options.seconds)) + "\n", flush=True)
+            samples += [asdict(case) | asdict(measured) for case, measured in layers.items()]
+        if options.only != "layers" and vocabulary in INVENTORIES:
+            inventories = measure(inventory_runs(options, vocabulary), options.rounds)
+            print("\n".join(report_inventories(inventories)) + "\n", flush=True)
+            samples += [asdict(case) | asdict(measured) for case, measured in inventories.items()]
     if options.plot:
-        print("\n" + "\n".join(draw_growth(options, options.plot)))
+        print("\n".join(draw_growth(options, options.plot)))
     if options.json:
-        samples = [vars(case) | vars(measured) for case, measured in results.items()]
         facts = {"machine": describe_machine(), "threads": options.threads, "cases": samples}
         options.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 

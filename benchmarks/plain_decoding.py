@@ -4,6 +4,7 @@ It is what `benchmarks/decoding.py` compares with, and what the tests of the fas
 """
 
 import torch
+from taking_turns import Pause, go_on
 from torch import Tensor
 
 from arborvox.model.asr import ASR
@@ -20,6 +21,7 @@ def plain_attention_beam(
     beam: int,
     max_tokens: int | None = None,
     min_tokens: int = 0,
+    pause: Pause = go_on,
 ) -> list[Found]:
     """Return tokens and log P of the hypotheses in the beam, best first, (T, M)."""
     assert model.decoder is not None
@@ -29,6 +31,7 @@ def plain_attention_beam(
     live: list[Found] = [((), 0.0)]
     finished: list[Found] = []
     for step in range(limit):
+        pause()
         K = len(live)
         inputs = torch.tensor([[EOS_ID, *tokens] for tokens, _ in live])
         states = model.decoder(encoded.expand(K, -1, -1), lens.expand(K), inputs)

@@ -13,8 +13,8 @@ from arborvox.decode.network import Encoded, Network
 from arborvox.kernels.threads import run_split
 from arborvox.tokens.tokenizer import EOS_ID
 
-# Less is not told apart from never: float32 ends there.
-LEAST_PROBABILITY = 1e-38
+# Less is not told apart from never: below this float32 is inexact, and slow on many processors.
+LEAST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
@@ -156,17 +156,17 @@ class _CtcPrefixes:
     """CTC's view of the living hypotheses: in which frames they may end."""
 
     def __init__(self, network: Network, encoded: Encoded, num_beams: int) -> None:
-        log_probs = network.ctc_log_probs(encoded)
-        self._probs = np.ascontiguousarray(np.exp(log_probs).transpose(0, 2, 1))  # (B, V + 1, T)
+        scores = network.ctc_scores(encoded)
+        self._columns = scores.columns
+        probs = np.exp(scores.log_probs)
+        self._probs = np.ascontiguousarray(probs.transpose(0, 2, 1))  # (B, columns, T)
         np.maximum(self._probs, LEAST_PROBABILITY, out=self._probs)
         self._lens = encoded.lens.numpy()
         B, _, T = self._probs.shape
         self._ends, self._spare = (np.empty((B, num_beams, 2, T)) for _ in range(2))
-        self._tokens = np.full((B, num_beams), EOS_ID)
+        self._newest = np.full((B, num_beams), scores.columns[EOS_ID])
         for b in range(B):
-            ctc_kernels.start_prefixes(
-                self._probs[b, network.blank], self._lens[b], self._ends[b, 0]
-            )
+            ctc_kernels.start_prefixes(self._probs[b, -1], self._lens[b], self._ends[b, 0])
 
     def score(
         self,
@@ -176,11 +176,11 @@ class _CtcPrefixes:
         ids: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """Return the prefix scores of candidates, (A, K, C)."""
-        out = np.empty(ids.shape)
+        columns, out = self._columns[ids], np.empty(ids.shape)
 
         def work(first: int, last: int) -> None:
             beam_kernels.score_by_ctc(
-                self._probs, self._lens, self._ends, self._tokens, step, live, active, ids,
+                self._probs, self._lens, self._ends, self._newest, step, live, active, columns,
                 first, last, out,
             )  # fmt: skip
 
@@ -196,13 +196,14 @@ class _CtcPrefixes:
         tokens: NDArray[np.int64],
     ) -> None:
         """Go on with the chosen beams, (A, K)."""
+        columns = self._columns[tokens]
 
         def work(first: int, last: int) -> None:
             beam_kernels.extend_ends(
-                self._probs, self._lens, self._ends, self._tokens, step, live, active, parents,
-                tokens, first, last, self._spare,
+                self._probs, self._lens, self._ends, self._newest, step, live, active, parents,
+                columns, first, last, self._spare,
             )  # fmt: skip
 
         run_split(work, len(active), 1)
-        self._tokens[active] = tokens
+        self._newest[active] = columns
         self._ends, self._spare = self._spare, self._ends

@@ -20,9 +20,9 @@ def score_by_ctc(
     probs: Any, lens: Any, ends: Any, tokens: Any, step: int, live: Any, active: Any, ids: Any,
     first: int, last: int, out: Any,
 ) -> None:  # fmt: skip
-    """Fill out (A, K, C) with the CTC prefix scores of candidates ids (A, K, C).
+    """Fill out (A, K, C) with the CTC prefix scores of candidates ids (A, K, C), named by column.
 
-    probs (B, V + 1, T), ends (B, K, 2, T) and the newest tokens (B, K) are of all utterances,
+    probs (B, columns, T), ends (B, K, 2, T) and the newest tokens (B, K) are of all utterances,
     rows first..last of `active` say which are meant.
     """
     into_all, into_blank = np.empty(probs.shape[2]), np.empty(probs.shape[2])

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from arborvox.decode import ctc_kernels
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.language_model import LanguageModel
-from arborvox.decode.network import Encoded, Network
+from arborvox.decode.network import CtcScores, Encoded, Network
 from arborvox.kernels.threads import run_split
 from arborvox.tokens.tokenizer import EOS_ID
-
-LogProbs = NDArray[np.float32]  # (B, T', V + 1), the blank last
 
 
 def ctc_greedy(network: Network, encoded: Encoded) -> list[Hypothesis]:
@@ -37,11 +35,11 @@ def ctc_beam(
     length_bonus: float = 0.0,
 ) -> list[list[Hypothesis]]:
     """Find the transcripts that are best over all their alignments, best first."""
-    log_probs = network.ctc_log_probs(encoded)
-    found = search_prefixes(log_probs, encoded.lens.tolist(), beam, lm, lm_weight, length_bonus)
+    scores = network.ctc_scores(encoded)
+    found = search_prefixes(scores, encoded.lens.tolist(), beam, lm, lm_weight, length_bonus)
     return [
         [
-            align_hypothesis(log_probs[b, :T], Hypothesis(tokens, score, ()))
+            align_hypothesis(scores, b, T, Hypothesis(tokens, score, ()))
             for tokens, score, _ in prefixes[:num_best]
         ]
         for b, (prefixes, T) in enumerate(zip(found, encoded.lens.tolist(), strict=True))
@@ -49,7 +47,7 @@ def ctc_beam(
 
 
 def search_prefixes(
-    log_probs: LogProbs,
+    ctc: CtcScores,
     lens: Sequence[int],
     beam: int,
     lm: LanguageModel | None,
@@ -57,6 +55,7 @@ def search_prefixes(
     length_bonus: float,
 ) -> list[list[tuple[tuple[int, ...], float, float]]]:
     """Return tokens, score and log P by CTC of the `beam` best prefixes of each utterance."""
+    log_probs = ctc.log_probs
     B, T, num_labels = log_probs.shape
     # Of a prefix's best labels up to `beam` may lead to prefixes that the beam has already; one is
     # the blank, one <eos>, and one repeats the last label.
@@ -71,8 +70,8 @@ def search_prefixes(
         for b in range(first, last):
             frames = slice(lens[b])
             found[b] = ctc_kernels.prefix_beam(
-                log_probs[b, frames], candidates[b, frames], beam, automaton, lm_weight,
-                length_bonus, tokens[b], token_lens[b], scores[b], ctc_scores[b],
+                log_probs[b, frames], candidates[b, frames], ctc.labels, beam, automaton,
+                lm_weight, length_bonus, tokens[b], token_lens[b], scores[b], ctc_scores[b],
             )  # fmt: skip
 
     run_split(work, B, 1)
@@ -89,11 +88,12 @@ def search_prefixes(
     ]
 
 
-def align_hypothesis(log_probs: NDArray[np.float32], found: Hypothesis) -> Hypothesis:
-    """Add when each token was said, (T', V + 1), and where it has no confidence yet, that too."""
+def align_hypothesis(ctc: CtcScores, b: int, num_frames: int, found: Hypothesis) -> Hypothesis:
+    """Add when each token of utterance b was said, and its confidence if it has none yet."""
     U = len(found.tokens)
     frames, means = np.empty((U, 2), np.int64), np.empty(U)
-    possible = ctc_kernels.align(log_probs, np.array(found.tokens, np.int64), frames, means)
+    columns = ctc.columns[np.array(found.tokens, np.int64)]
+    possible = ctc_kernels.align(ctc.log_probs[b, :num_frames], columns, frames, means)
     confidences = found.confidences
     if U and not confidences:
         confidences = tuple(np.exp(means).tolist()) if possible else (0.0,) * U

@@ -1,6 +1,7 @@
 """The compiled loops of CTC: prefix beam search, prefix scores, and alignment; one utterance each.
 
-Log-probabilities are (T, V + 1) with the blank last, sums are kept in float64.
+Log-probabilities are (T, C): a column for each label that may be written, <eos> first and the blank
+last. Sums are kept in float64.
 """
 
 import math
@@ -52,6 +53,7 @@ def find_child(first_child: Any, sibling: Any, token: Any, node: int, wanted: in
 def prefix_beam(
     log_probs: Any,
     candidates: Any,
+    labels: Any,
     num_beams: int,
     lm: Any,
     lm_weight: float,
@@ -63,8 +65,9 @@ def prefix_beam(
 ) -> int:
     """Find the best prefixes, summed over all their alignments; returns how many there are.
 
-    candidates (T, C) are the labels that may begin a new prefix in each frame. Prefixes are nodes
-    of a trie that outlives the beam, so that one that comes back is the same one.
+    candidates (T, C) are the columns that may begin a new prefix in each frame, labels their
+    tokens. Prefixes are nodes of a trie that outlives the beam, so that one that comes back is the
+    same one.
     """
     T, blank = log_probs.shape[0], log_probs.shape[1] - 1
     C, K = candidates.shape[1], num_beams
@@ -120,7 +123,7 @@ def prefix_beam(
                 child = find_child(first_child, sibling, token, node, label)
                 if child >= 0 and place_in_beam[child] >= 0:
                     continue
-                lm_score, grown_state[i] = read_token(lm, lm_state[node], label)
+                lm_score, grown_state[i] = read_token(lm, lm_state[node], labels[label])
                 grown_extra[i] = extra[node] + lm_weight * lm_score + length_bonus
                 count = rank(best, places, count, K, grown[i] + grown_extra[i], K + i)
         for k in range(width):
@@ -157,7 +160,7 @@ def prefix_beam(
         out_scores[slot], out_ctc[slot] = best[slot], total[places[slot]]
         out_lens[slot] = depth[node]
         while node != ROOT:
-            out_tokens[slot, depth[node] - 1] = token[node]
+            out_tokens[slot, depth[node] - 1] = labels[token[node]]
             node = parent[node]
     return count
 
@@ -185,7 +188,7 @@ def score_extensions(
 ) -> None:
     """Fill out (C,) with log P of all transcripts that begin with the prefix and then ids[c].
 
-    For <eos> it is log P of the prefix itself as a whole transcript. probs (V + 1, T) are
+    For <eos> it is log P of the prefix itself as a whole transcript. probs (columns, T) are
     probabilities, so that each score is one inner product with the ways into frame t.
     """
     highest = 0.0 if is_empty else NEVER

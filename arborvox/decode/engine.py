@@ -125,10 +125,9 @@ class Engine:
         """Ask CTC when the decoder's tokens were said, if there is CTC to ask."""
         if not self.network.has_ctc or not self.mode.startswith(("attention", "joint")):
             return found
-        log_probs, lens = self.network.ctc_log_probs(encoded), encoded.lens.tolist()
+        scores, lens = self.network.ctc_scores(encoded), encoded.lens.tolist()
         return [
-            align_hypothesis(log_probs[b, : lens[b]], hypothesis)
-            for b, hypothesis in enumerate(found)
+            align_hypothesis(scores, b, lens[b], hypothesis) for b, hypothesis in enumerate(found)
         ]
 
 

@@ -17,8 +17,9 @@ from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
 from arborvox.model.decoder import Decoder, DecoderCache
 from arborvox.model.outputs import OutputLayer
-from arborvox.model.outputs.restricted import num_choices, restrict
+from arborvox.model.outputs.restricted import choice_log_probs, choices, restrict
 from arborvox.model.precision import choose_precision
+from arborvox.tokens.tokenizer import EOS_ID
 
 STAGES = ("features", "encoder", "decoder", "output", "search")
 
@@ -49,13 +50,26 @@ class StageClock:
             self.seconds[stage] += time.perf_counter() - start_s - inside_s
 
 
+@dataclass(frozen=True)
+class CtcScores:
+    """What CTC says of each frame: a column for each label that may be written, and no other.
+
+    So an inventory makes every search over labels cheaper. <eos> is the first column and the blank
+    the last, with an inventory as without one.
+    """
+
+    log_probs: NDArray[np.float32]  # (B, T', C)
+    labels: NDArray[np.int64]  # (C,) the token of each column, rising
+    columns: NDArray[np.int64]  # (V + 1,) the column of each token that has one
+
+
 @dataclass
 class Encoded:
     """Encoded utterances side by side."""
 
     states: Tensor  # (B, T', D)
     lens: Tensor  # (B,)
-    ctc: NDArray[np.float32] | None = None  # (B, T', V + 1) once they were asked for
+    ctc: CtcScores | None = None  # once they were asked for
 
     def __len__(self) -> int:
         return len(self.lens)
@@ -89,9 +103,13 @@ class Network:
         self._ctc_output = None if self._model.ctc is None else self._model.ctc.output
         if inventory is not None:
             if self._output is not None:
-                self._output = restrict(self._output, inventory)
+                self._output = restrict(self._output, [EOS_ID, *inventory])
             if self._ctc_output is not None:
-                self._ctc_output = restrict(self._ctc_output, [*inventory, self.blank])
+                self._ctc_output = restrict(self._ctc_output, [EOS_ID, *inventory, self.blank])
+        if self._ctc_output is not None:
+            self._labels = choices(self._ctc_output)
+            self._columns = np.zeros(self.blank + 1, np.int64)
+            self._columns[self._labels] = np.arange(len(self._labels))
 
     @property
     def has_ctc(self) -> bool:
@@ -106,7 +124,7 @@ class Network:
     @property
     def num_choices(self) -> int:
         """How many tokens the decoder may choose from."""
-        return num_choices(self._attention_output())
+        return len(choices(self._attention_output()))
 
     def encode(self, features: Tensor, feature_lens: Tensor) -> Encoded:
         """Encode features, (B, T, M), (B,)."""
@@ -116,12 +134,13 @@ class Network:
             )
             return Encoded(states, lens.cpu())
 
-    def ctc_log_probs(self, encoded: Encoded) -> NDArray[np.float32]:
-        """Return log-probabilities of tokens and blank, (B, T', V + 1)."""
+    def ctc_scores(self, encoded: Encoded) -> CtcScores:
+        """Return log-probabilities of tokens and blank in each frame."""
         if encoded.ctc is None:
             with self.clock("output"):
-                log_probs = self._ctc().log_probs(encoded.states.flatten(0, 1))
-                encoded.ctc = _array(log_probs).reshape(*encoded.states.shape[:2], -1)
+                log_probs = choice_log_probs(self._ctc(), encoded.states.flatten(0, 1))
+                frames = _array(log_probs).reshape(*encoded.states.shape[:2], -1)
+                encoded.ctc = CtcScores(frames, self._labels, self._columns)
         return encoded.ctc
 
     def ctc_best(self, encoded: Encoded) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -24,9 +24,9 @@ def attention_rescoring(
     length_bonus: float = 0.0,
 ) -> list[list[Hypothesis]]:
     """Rank the n-best list of CTC by (1 - w) log P by the decoder + w times CTC's own score."""
-    log_probs = network.ctc_log_probs(encoded)
+    scores = network.ctc_scores(encoded)
     lens = encoded.lens.tolist()
-    proposed = search_prefixes(log_probs, lens, beam, lm, lm_weight, length_bonus)
+    proposed = search_prefixes(scores, lens, beam, lm, lm_weight, length_bonus)
     trees = [_PrefixTree.of([tokens for tokens, _, _ in prefixes]) for prefixes in proposed]
     values = _read_trees(network, encoded, trees)
     results = []
@@ -39,8 +39,7 @@ def attention_rescoring(
             confidences = tuple(np.exp(by_token[:-1]).tolist())  # without <eos>
             found.append(Hypothesis(tokens, total, confidences))
         found.sort(key=lambda hypothesis: -hypothesis.score)
-        frames = log_probs[b, : lens[b]]
-        results.append([align_hypothesis(frames, best) for best in found[:num_best]])
+        results.append([align_hypothesis(scores, b, lens[b], best) for best in found[:num_best]])
     return results
 
 

@@ -14,7 +14,7 @@ from arborvox.decode.inventory import load_inventory
 from arborvox.decode.network import Network
 from arborvox.errors import ArborvoxError
 from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
-from arborvox.model.outputs.restricted import num_choices, restrict
+from arborvox.model.outputs.restricted import choices, restrict
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import HuffmanTree
 
@@ -53,7 +53,7 @@ def test_restricted_probabilities_are_the_renormalised_full_ones(
         torch.testing.assert_close(found[:, living], expected)
         torch.testing.assert_close(found.exp().sum(1), torch.ones(5, dtype=torch.float64))
         assert found.isneginf().sum() == 5 * (V - len(ids))
-        assert num_choices(restricted) == len(ids)
+        assert choices(restricted).tolist() == sorted(ids)
 
         k = data.draw(st.integers(1, len(ids)))
         values, tokens = restricted.topk(h, k)
@@ -61,6 +61,52 @@ def test_restricted_probabilities_are_the_renormalised_full_ones(
         torch.testing.assert_close(values, found.topk(k, dim=1).values)
         torch.testing.assert_close(found.gather(1, tokens), values)
         torch.testing.assert_close(restricted.nll(h, tokens[:, 0]), -values[:, 0])
+
+
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+@given(data=st.data())
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_fast_search_finds_the_best_of_the_renormalised(kernel: str, data: st.DataObject) -> None:
+    V, N = data.draw(st.integers(2, 60)), data.draw(st.integers(0, 40))
+    ids = sorted(data.draw(st.sets(st.integers(0, V - 1), min_size=2)))
+    k = data.draw(st.integers(1, len(ids)))
+    layer = make_layer("hierarchical", V, seed=V)
+    h = torch.randn(N, WIDTH, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        exact = layer.log_probs(h.double())[:, ids].log_softmax(1)
+        assert isinstance(layer, HierarchicalSoftmax)
+        layer.kernel = kernel
+        values, tokens = restrict(layer.float(), ids).topk(h, k)
+    best = exact.topk(k, dim=1)
+    torch.testing.assert_close(values.double(), best.values, rtol=1e-5, atol=1e-5)
+    assert torch.equal(tokens, torch.tensor(ids)[best.indices])
+
+
+def test_rows_with_nan_lose_only_themselves() -> None:
+    restricted = restrict(make_layer("hierarchical", 30, seed=0).float(), range(3, 20))
+    h = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
+    before = restricted.topk(h, 4)
+    h[1, 2] = torch.nan
+    values, tokens = restricted.topk(h, 4)
+    assert values[1].isnan().all()
+    assert tokens[1].tolist() == [3, 4, 5, 6]
+    for row in (0, 2):
+        assert torch.equal(values[row], before[0][row])
+        assert torch.equal(tokens[row], before[1][row])
+
+
+def test_equal_scores_give_lower_tokens_first() -> None:
+    layer = HierarchicalSoftmax(WIDTH, HuffmanTree.from_counts([1] * 8))  # all paths are alike
+    _, tokens = restrict(layer, [7, 1, 5, 4]).topk(torch.zeros(2, WIDTH), 3)
+    assert tokens.tolist() == [[1, 4, 5]] * 2
+
+
+def test_targets_outside_the_inventory_are_impossible() -> None:
+    restricted = restrict(make_layer("softmax", 7, seed=0), [1, 4])
+    h = torch.zeros(3, WIDTH).double()
+    assert restricted.nll(h, torch.tensor([0, 2, 6])).isposinf().all()
+    with pytest.raises(ArborvoxError, match="7"):
+        restricted.nll(h, torch.tensor([1, 4, 7]))
 
 
 def test_whole_vocabulary_restricts_nothing() -> None:
@@ -97,6 +143,38 @@ def test_no_unit_outside_the_inventory_is_written(
     network = Network(model, inventory=[0, *inventory])
     for found in SEARCHES[mode](network, network.encode(*speech)):
         assert set(found.tokens) <= set(inventory)
+
+
+@pytest.mark.parametrize("mode", SEARCHES)
+@torch.no_grad()
+def test_inventory_of_all_units_changes_nothing(
+    make_model: MakeModel, speech: Speech, mode: str
+) -> None:
+    model = make_model()
+    free, restricted = Network(model), Network(model, inventory=range(1, len(UNITS)))
+    wanted = SEARCHES[mode](free, free.encode(*speech))
+    for found, same in zip(
+        SEARCHES[mode](restricted, restricted.encode(*speech)), wanted, strict=True
+    ):
+        assert (found.tokens, found.frames) == (same.tokens, same.frames)
+        assert found.score == pytest.approx(same.score, rel=1e-5)
+        assert found.confidences == pytest.approx(same.confidences, rel=1e-5)
+
+
+@torch.no_grad()
+def test_ctc_scores_hold_the_inventory_and_the_blank_alone(
+    make_model: MakeModel, speech: Speech
+) -> None:
+    model = make_model()
+    free, restricted = Network(model), Network(model, inventory=[3, 5])
+    whole = torch.from_numpy(free.ctc_scores(free.encode(*speech)).log_probs)
+    scores = restricted.ctc_scores(restricted.encode(*speech))
+    labels = [0, 3, 5, len(UNITS)]  # <eos>, the two units, the blank
+    assert scores.labels.tolist() == labels
+    assert scores.columns[labels].tolist() == [0, 1, 2, 3]
+    torch.testing.assert_close(
+        torch.from_numpy(scores.log_probs), whole[..., labels].log_softmax(-1)
+    )
 
 
 def write(path: Path, text: str) -> Path:

@@ -122,11 +122,12 @@ def test_fusion_adds_the_weighted_score(
             assert hypothesis.score == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("inventory", [None, [3, 4, 6]], ids=["free", "inventory"])
 @torch.no_grad()
 def test_fusion_in_the_prefix_beam_adds_the_weighted_score(
-    make_model: MakeModel, speech: Speech, lm: LanguageModel
+    make_model: MakeModel, speech: Speech, lm: LanguageModel, inventory: list[int] | None
 ) -> None:
-    network = Network(make_model())
+    network = Network(make_model(), inventory=inventory)
     encoded = network.encode(speech[0][:1, :19], torch.tensor([19]))
     plain = ctc_beam(network, encoded, beam=1600, num_best=1600)[0]
     scores = {hypothesis.tokens: hypothesis.score for hypothesis in plain}

@@ -11,9 +11,12 @@ from lhotse import CutSet, MonoCut, Recording, SupervisionSegment
 
 from arborvox.data import Utterance
 from arborvox.decode import test_set
-from arborvox.decode.engine import MODES, DecodeConfig
+from arborvox.decode.engine import MODES, DecodeConfig, Engine
+from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.test_set import cut_by_length, decode_manifest
 from arborvox.errors import ArborvoxError
+from arborvox.score.hypotheses import read_hypotheses
+from arborvox.tokens.tokenizer import EOS_ID, UNK_ID
 
 CONFIG = DecodeConfig(mode="ctc-greedy", batch_s=2.5)
 
@@ -130,6 +133,26 @@ def test_unreadable_audio_costs_only_itself(
         audio.write_bytes(sound)
     assert (done.num_utterances, done.num_failed) == (5, 1)
     assert "u3: not audio" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unit", ["char", "phone"])
+def test_decode_and_score_count_the_same_unknown_units(
+    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    units = ("<eos>", "<unk>", "<xx>", "a", "b")
+    run = make_checkpoint(tmp_path / "run", unit=unit, units=units, language_tags=True)
+    tokens = (2, UNK_ID, 3, EOS_ID, UNK_ID, UNK_ID, 4)  # of the special ones only <unk> is unknown
+    heard = Hypothesis(tokens, -1.0, (0.5,) * len(tokens))
+    monkeypatch.setattr(Engine, "recognise", lambda _, features: [heard for _ in features])
+    out, bare = tmp_path / "hyps.jsonl", tmp_path / "bare.jsonl"
+    decode_manifest(run, manifest, CONFIG, out)
+    header, *lines = read_lines(out)
+    # A file of another program does not say how many there are; its text shows them.
+    texts = [{key: line[key] for key in ("id", "language", "reference", "text")} for line in lines]
+    bare.write_text("".join(json.dumps(line) + "\n" for line in [header, *texts]))
+    for path in (out, bare):
+        counts = [heard.num_unknown for heard in read_hypotheses(path).transcriptions]
+        assert counts == [3] * len(lines)
 
 
 def test_batches_hold_utterances_of_about_one_length() -> None:

@@ -15,9 +15,10 @@ from torch.nn import functional
 
 from arborvox.errors import ArborvoxError
 from arborvox.kernels.dispatch import choose
-from arborvox.kernels.numba_inventory import best_living
+from arborvox.kernels.numba_inventory import Turns, best_living
 from arborvox.kernels.reference import sort_scores
 from arborvox.kernels.tables import DEAD, SearchTree, TreeTables
+from arborvox.kernels.targets import check_target_ids
 from arborvox.kernels.threads import run_split
 from arborvox.model.outputs.contract import OutputLayer
 from arborvox.model.outputs.hierarchical import HierarchicalSoftmax
@@ -36,6 +37,7 @@ class RestrictedLayer(OutputLayer):
     def __init__(self, layer: OutputLayer, ids: NDArray[np.int64]) -> None:
         super().__init__(layer.hidden_size, layer.num_tokens, label_smoothing=0.0)
         self.register_buffer("living", torch.from_numpy(ids), persistent=False)
+        self.num_living = len(ids)
 
     @abstractmethod
     def living_scores(self, h: Tensor) -> Tensor:
@@ -44,11 +46,15 @@ class RestrictedLayer(OutputLayer):
     def nll(self, h: Tensor, targets: Tensor) -> Tensor:
         """Return -log P(target) of each row, infinite outside the inventory, (N, D), (N,)."""
         self._check_targets(h, targets)
-        return -self.log_probs(h).gather(1, targets[:, None].long()).squeeze(1)
+        check_target_ids(targets, self.num_tokens)
+        places = torch.searchsorted(self.living, targets.long().contiguous())
+        places.clamp_(max=self.num_living - 1)
+        found = self.living_log_probs(h).gather(1, places[:, None]).squeeze(1)
+        return -found.masked_fill(self.living[places] != targets, -torch.inf)
 
     def log_probs(self, h: Tensor) -> Tensor:
         """Return log P of every token, -inf outside the inventory: (N, D) -> (N, V)."""
-        scores = self._living_log_probs(h)
+        scores = self.living_log_probs(h)
         full = scores.new_full((h.shape[0], self.num_tokens), -torch.inf)
         return full.index_copy(1, self.living, scores)
 
@@ -56,15 +62,16 @@ class RestrictedLayer(OutputLayer):
     def topk(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best log P, best first, and their tokens: (N, D) -> (N, k), (N, k)."""
         self._check_k(k)
-        return sort_scores(self._living_log_probs(h), self.living, k)
+        return sort_scores(self.living_log_probs(h), self.living, k)
 
-    def _check_k(self, k: int) -> None:
-        if not 1 <= k <= len(self.living):
-            raise ArborvoxError(f"k must lie in 1..{len(self.living)}, but it is {k}.")
-
-    def _living_log_probs(self, h: Tensor) -> Tensor:
+    def living_log_probs(self, h: Tensor) -> Tensor:
+        """Return log P of the living tokens only, (N, D) -> (N, n)."""
         self._check_hidden(h)
         return functional.log_softmax(self.living_scores(h), dim=1)
+
+    def _check_k(self, k: int) -> None:
+        if not 1 <= k <= self.num_living:
+            raise ArborvoxError(f"k must lie in 1..{self.num_living}, but it is {k}.")
 
 
 class RestrictedSoftmax(RestrictedLayer):
@@ -95,23 +102,32 @@ class RestrictedHierarchicalSoftmax(RestrictedLayer):
         self.weight = nn.Parameter(layer.weight.detach()[rows], requires_grad=False)
         gates = np.arange(len(rows), dtype=np.int32)  # of the weight that was picked
         self.tables = TreeTables.of_pruned(pruned._replace(node_rows=gates))
+        self._turns = Turns.of_tree(pruned)
 
-    @torch.no_grad()
     def topk(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best log P, best first, and their tokens: (N, D) -> (N, k), (N, k)."""
-        if not h.is_cpu or self.kernel == "reference":
+        # Not self.weight: a module looks that up in 0.5 us, and a whole search takes a few.
+        weight = self._parameters["weight"]
+        assert weight is not None
+        if not h.is_cpu or self.kernel == "reference" or weight.dtype is not torch.float32:
             return super().topk(h, k)
         self._check_hidden(h)
         self._check_k(k)
-        tree = self.tables.search
-        gates = torch.mm(h.to(self.weight.dtype), self.weight.t()).numpy()  # (N, living gates)
-        values, ids = np.empty((len(gates), k), gates.dtype), np.empty((len(gates), k), np.int64)
-        shared = (gates, tree.left, tree.right, tree.leaf_ids)
-        run_split(
-            lambda first, last: best_living(*shared, first, last, values, ids),
-            len(gates),
-            ROWS_PER_THREAD,
-        )
+        if h.dtype is not torch.float32:
+            h = h.float()
+        if not h.is_contiguous():
+            h = h.contiguous()
+        N, D = h.shape
+        values, ids = np.empty((N, k), np.float32), np.empty((N, k), np.int64)
+        what = (h.data_ptr(), weight.data_ptr(), values, ids, D)
+        if N < 2 * ROWS_PER_THREAD:  # a few rows take microseconds, and so does splitting them
+            best_living(*what, 0, N, *self._turns)
+        else:
+            run_split(
+                lambda first, last: best_living(*what, first, last, *self._turns),
+                N,
+                ROWS_PER_THREAD,
+            )
         return torch.from_numpy(values), torch.from_numpy(ids)
 
     def living_scores(self, h: Tensor) -> Tensor:
@@ -134,9 +150,16 @@ def restrict(layer: OutputLayer, ids: Sequence[int]) -> RestrictedLayer:
     return RestrictedSoftmax(layer, living)
 
 
-def num_choices(layer: OutputLayer) -> int:
-    """Return how many tokens a layer can give, the largest k of its `topk`."""
-    return len(layer.living) if isinstance(layer, RestrictedLayer) else layer.num_tokens
+def choices(layer: OutputLayer) -> NDArray[np.int64]:
+    """Return the tokens that a layer can give, rising."""
+    if isinstance(layer, RestrictedLayer):
+        return layer.living.cpu().numpy()
+    return np.arange(layer.num_tokens)
+
+
+def choice_log_probs(layer: OutputLayer, h: Tensor) -> Tensor:
+    """Return log P of the tokens that a layer can give, (N, D) -> (N, choices)."""
+    return layer.living_log_probs(h) if isinstance(layer, RestrictedLayer) else layer.log_probs(h)
 
 
 def prune(tree: CodeTree, ids: NDArray[np.int64]) -> SearchTree:
