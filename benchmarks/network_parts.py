@@ -8,6 +8,8 @@ of the way that the network takes.
 
 import argparse
 from collections.abc import Callable
+from types import ModuleType
+from unittest import mock
 
 import torch
 from plain_network import PlainRelativeAttention
@@ -15,9 +17,12 @@ from timing import Case, describe_machine, interleave
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.model import attention
+from arborvox.kernels.ctc import CTCLoss
+from arborvox.kernels.depthwise import DepthwiseConvolution
+from arborvox.model import attention, dropout, layers, subsampling
 from arborvox.model.attention import RelativeSelfAttention, sinusoids
-from arborvox.model.dropout import dropout_mask
+from arborvox.model.dropout import Dropout, dropout_mask
+from arborvox.model.layers import ConvolutionModule, FeedForward
 from arborvox.model.subsampling import Subsampling
 
 BF16 = torch.bfloat16
@@ -30,8 +35,14 @@ def with_backward(function: Callable[[Tensor], Tensor], x: Tensor) -> Case:
     return lambda: torch.autograd.backward(function(x), gradient)
 
 
+def without_kernels(module: ModuleType, function: Callable[[], Tensor]) -> Tensor:
+    """Run a function while a module of the network believes that none of our kernels fits."""
+    with mock.patch.object(module, "suits_kernels", lambda x, cast=False: False):
+        return function()
+
+
 def attention_cases(batch: int, num_frames: int, heads: int = 4, size: int = 64) -> dict[str, Case]:
-    """Relative self-attention by one product, by the fused kernel, and by a table of distances."""
+    """Relative self-attention by our kernel, by torch's products, fused, and by a table."""
     width = heads * size
     x = torch.randn(batch, num_frames, width, dtype=BF16, requires_grad=True)
     bias = torch.zeros(batch, 1, 1, num_frames, dtype=BF16)
@@ -46,8 +57,12 @@ def attention_cases(batch: int, num_frames: int, heads: int = 4, size: int = 64)
         finally:
             attention.MAX_PLAIN_KEYS = limit
 
+    def products(x: Tensor) -> Tensor:
+        return without_kernels(attention, lambda: ours.forward(x, waves, bias))
+
     return {
-        "one product": with_backward(lambda x: ours.forward(x, waves, bias), x),
+        "one kernel": with_backward(lambda x: ours.forward(x, waves, bias), x),
+        "products and torch's passes": with_backward(products, x),
         "scaled_dot_product_attention": with_backward(fused, x),
         "table of distances": with_backward(lambda x: table.forward(x, waves, bias), x),
     }
@@ -69,26 +84,66 @@ def dropout_cases(shape: tuple[int, ...]) -> dict[str, Case]:
 
 
 def depthwise_cases(batch: int, num_frames: int, width: int = 256) -> dict[str, Case]:
-    """The depthwise convolution as a channels-last picture, and in one dimension."""
+    """The depthwise convolution by our kernel, as a channels-last picture, in one dimension."""
     x = torch.randn(batch, num_frames, width, dtype=BF16, requires_grad=True)
     kernel = nn.Parameter(torch.randn(width, 1, 1, 15, dtype=BF16))
+    bias = nn.Parameter(torch.randn(width, dtype=BF16))
 
     def picture(x: Tensor) -> Tensor:
         seen = x.unsqueeze(1).permute(0, 3, 1, 2)
-        return functional.conv2d(seen, kernel, padding=(0, 7), groups=width)
+        return functional.conv2d(seen, kernel, bias, padding=(0, 7), groups=width)
 
     def line(x: Tensor) -> Tensor:
         seen = x.transpose(1, 2)
-        return functional.conv1d(seen, kernel.squeeze(2), padding=7, groups=width)
+        return functional.conv1d(seen, kernel.squeeze(2), bias, padding=7, groups=width)
+
+    def kernels(x: Tensor) -> Tensor:
+        out: Tensor = DepthwiseConvolution.apply(x, kernel.flatten(1), bias)  # type: ignore[no-untyped-call]
+        return out
 
     return {
+        "kernel": with_backward(kernels, x),
         "conv2d, channels last": with_backward(picture, x),
         "conv1d": with_backward(line, x),
     }
 
 
+def convolution_module_cases(batch: int, num_frames: int, width: int = 256) -> dict[str, Case]:
+    """The convolution module with our kernels, and with torch's passes."""
+    layer = ConvolutionModule(width, 15).to(BF16)
+    x = torch.randn(batch, num_frames, width, dtype=BF16, requires_grad=True)
+    return {
+        "kernels": with_backward(lambda x: layer.forward(x, None), x),
+        "torch": with_backward(lambda x: without_kernels(layers, lambda: layer(x, None)), x),
+    }
+
+
+def feed_forward_cases(rows: int, width: int = 256, hidden: int = 2048) -> dict[str, Case]:
+    """Two linear layers with bias, SiLU and dropout in one kernel, or in torch's passes."""
+    layer = FeedForward(width, hidden, 0.1).to(BF16)
+    x = torch.randn(rows, width, dtype=BF16, requires_grad=True)
+    return {
+        "kernel": with_backward(layer.forward, x),
+        "torch": with_backward(lambda x: without_kernels(layers, lambda: layer(x)), x),
+    }
+
+
+def residual_cases(rows: int, width: int = 256) -> dict[str, Case]:
+    """Dropout, sum and norm in one kernel, or in torch's passes."""
+    part, norm = Dropout(0.1), nn.LayerNorm(width).to(BF16)
+    x = torch.randn(rows, width, dtype=BF16, requires_grad=True)
+
+    def add(x: Tensor) -> Tensor:
+        return part.add_and_normalize(x, x, norm)[1]
+
+    return {
+        "kernel": with_backward(add, x),
+        "torch": with_backward(lambda x: without_kernels(dropout, lambda: add(x)), x),
+    }
+
+
 def front_end_cases(batch: int, num_frames: int, channels: int) -> dict[str, Case]:
-    """The front end with the first convolution as a product, and as a convolution."""
+    """The front end with the first convolution as a kernel, a product, and a convolution."""
     layer = Subsampling(80, channels, 256).to(BF16)
     x = torch.randn(batch, num_frames, 80, dtype=BF16)
     lens = torch.full((batch,), num_frames)
@@ -98,10 +153,31 @@ def front_end_cases(batch: int, num_frames: int, channels: int) -> dict[str, Cas
         out: Tensor = layer.project(seen.permute(0, 2, 3, 1).flatten(2))
         return out
 
+    def patches(x: Tensor) -> Tensor:
+        return without_kernels(subsampling, lambda: layer(x, lens)[0])
+
     return {
-        "patches, channels last": with_backward(lambda x: layer(x, lens)[0], x),
+        "kernel, channels last": with_backward(lambda x: layer(x, lens)[0], x),
+        "patches, channels last": with_backward(patches, x),
         "two convolutions": with_backward(convolutions, x),
     }
+
+
+def ctc_cases(batch: int, num_frames: int, num_tokens: int, size: int = 340) -> dict[str, Case]:
+    """The CTC loss by our kernel and by torch."""
+    logits = torch.randn(batch, num_frames, size + 1, requires_grad=True)
+    tokens = torch.randint(0, size, (batch, num_tokens))
+    lens = torch.full((batch,), num_frames), torch.full((batch,), num_tokens)
+
+    def kernel(x: Tensor) -> Tensor:
+        out: Tensor = CTCLoss.apply(x.log_softmax(-1), tokens, *lens, size)  # type: ignore[no-untyped-call]
+        return out
+
+    def torchs(x: Tensor) -> Tensor:
+        log_probs = x.log_softmax(-1).transpose(0, 1)
+        return functional.ctc_loss(log_probs, tokens, *lens, blank=size, reduction="none")
+
+    return {"kernel": with_backward(kernel, logits), "torch": with_backward(torchs, logits)}
 
 
 def main() -> None:
@@ -121,6 +197,10 @@ def main() -> None:
         "dropout, 2490 x 2048": dropout_cases((2490, 2048)),
         "depthwise convolution, 66 x 36 frames": depthwise_cases(66, 36),
         "depthwise convolution, 10 x 249 frames": depthwise_cases(10, 249),
+        "convolution module, 10 x 249 frames": convolution_module_cases(10, 249),
+        "feed-forward, 2490 x 256 x 2048": feed_forward_cases(2490),
+        "residual and norm, 2490 x 256": residual_cases(2490),
+        "CTC, 10 x 249 frames, 120 tokens": ctc_cases(10, 249, 120),
         "front end, 10 x 1000 frames, 64 channels": front_end_cases(10, 1000, 64),
         "front end, 10 x 1000 frames, 256 channels": front_end_cases(10, 1000, 256),
     }

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from arborvox.model.asr import ASR
 from arborvox.model.attention import RelativeSelfAttention, merge_heads, split_heads
+from arborvox.model.ctc import CTC
 from arborvox.model.dropout import Dropout
 from arborvox.model.encoder import Waves
 from arborvox.model.layers import ConvolutionModule, Padding
@@ -76,6 +77,24 @@ class PlainRelativeAttention(RelativeSelfAttention):
         return cast(Tensor, self.out(merge_heads(torch.softmax(scores, dim=-1) @ v)))
 
 
+class PlainCTC(CTC):
+    """The branch with torch's own loss."""
+
+    def forward(
+        self, encoded: Tensor, encoded_lens: Tensor, tokens: Tensor, token_lens: Tensor
+    ) -> Tensor:
+        """Return -log P(tokens) of each utterance, (B,); 0 where the frames cannot hold them."""
+        return functional.ctc_loss(
+            self.log_probs(encoded).transpose(0, 1),
+            tokens.clamp(min=0),
+            encoded_lens,
+            token_lens,
+            blank=self.blank,
+            reduction="none",
+            zero_infinity=True,
+        )
+
+
 def _shift(scores: Tensor) -> Tensor:
     """Move row i left by T-1-i: from distances to key positions, (.., T, 2T - 1) -> (.., T, T)."""
     B, H, T, W = scores.shape
@@ -88,6 +107,7 @@ PLAIN: dict[type[nn.Module], type[nn.Module]] = {
     Subsampling: PlainSubsampling,
     ConvolutionModule: PlainConvolutionModule,
     RelativeSelfAttention: PlainRelativeAttention,
+    CTC: PlainCTC,
 }
 
 

@@ -24,7 +24,7 @@ class Losses:
     """
 
     total: Tensor  # ctc_weight * ctc + (1 - ctc_weight) * attention
-    ctc: Tensor  # sum over utterances of -log P, without gradient
+    ctc: Tensor  # sum over utterances of -log P, the middle's part included, without gradient
     attention: Tensor  # sum over tokens and <eos>, label smoothing included, without gradient
     num_tokens: int  # tokens and one <eos> for each utterance
     num_utterances: int
@@ -66,7 +66,7 @@ class ASR(nn.Module):
         self, features: Tensor, feature_lens: Tensor, tokens: Tensor, token_lens: Tensor
     ) -> Losses:
         """Return the losses of a batch, (B, T, M), (B,), (B, U) padded with -1, (B,)."""
-        encoded, encoded_lens = self.encode(features, feature_lens)
+        encoded, encoded_lens, middle = self._encode(features, feature_lens)
         weight = self.config.ctc_weight
         ctc = attention = encoded.new_zeros(
             (), dtype=torch.promote_types(encoded.dtype, torch.float32)
@@ -74,6 +74,9 @@ class ASR(nn.Module):
         num_infeasible = 0
         if self.ctc is not None:
             ctc = self.ctc(encoded, encoded_lens, tokens, token_lens).sum()
+            if middle is not None:
+                early = self.ctc(middle, encoded_lens, tokens, token_lens).sum()
+                ctc = (1 - self.config.middle_ctc) * ctc + self.config.middle_ctc * early
             num_infeasible = count_infeasible(encoded_lens, tokens, token_lens)
         if self.decoder is not None:
             attention = self.attention_nll(encoded, encoded_lens, tokens, token_lens).sum()
@@ -88,11 +91,17 @@ class ASR(nn.Module):
 
     def encode(self, features: Tensor, feature_lens: Tensor) -> tuple[Tensor, Tensor]:
         """Return encoder states and their lengths, (B, T, M), (B,) -> (B, T', D), (B,)."""
+        encoded, encoded_lens, _ = self._encode(features, feature_lens)
+        return encoded, encoded_lens
+
+    def _encode(
+        self, features: Tensor, feature_lens: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         padded = torch.arange(features.shape[1], device=features.device) >= feature_lens[:, None]
         features = (features - self.cmvn_mean) * self.cmvn_istd
         # Filled, not multiplied by 0: what stands in the padding may be anything, NaN too.
         features = features.masked_fill(padded[:, :, None], 0.0)
-        encoded: tuple[Tensor, Tensor] = self.encoder(features, feature_lens)
+        encoded: tuple[Tensor, Tensor, Tensor | None] = self.encoder(features, feature_lens)
         return encoded
 
     def ctc_log_probs(self, encoded: Tensor) -> Tensor:

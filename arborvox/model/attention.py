@@ -6,6 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from arborvox.kernels.attention import Attention
+from arborvox.kernels.bfloat16 import suits_kernels
+from arborvox.kernels.relative import RelativeAttention
+
 # On a CPU a training step with plain products takes about half the time of the fused kernel, up to
 # the 1,500 frames measured (`benchmarks/network_parts.py`); far beyond that, memory decides.
 MAX_PLAIN_KEYS = 2048
@@ -14,6 +18,10 @@ MAX_PLAIN_KEYS = 2048
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return softmax(q k' + bias) v; (B, H, Q, E), (B, H, K, E), (B, H, K, d) -> (B, H, Q, d)."""
     if q.device.type == "cpu" and k.shape[-2] <= MAX_PLAIN_KEYS:
+        # One step of a search is too short to be worth the call of a kernel.
+        if suits_kernels(q) and torch.is_grad_enabled():
+            out: Tensor = Attention.apply(q, k, v, bias)  # type: ignore[no-untyped-call]
+            return out
         return attend_plainly(q, k, v, bias)
     return attend_fused(q, k, v, bias)
 
@@ -80,17 +88,24 @@ class RelativeSelfAttention(nn.Module):
 
     def forward(self, x: Tensor, waves: tuple[Tensor, Tensor], bias: Tensor | None) -> Tensor:
         """Mix frames, (B, T, D) -> (B, T, D); `waves` are the sines and cosines of 0..T-1."""
-        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
-        sine, cosine = waves
+        out: Tensor = self.out(merge_heads(self._mix(self.qkv(x), *waves, bias)))
+        return out
+
+    def _mix(self, qkv: Tensor, sine: Tensor, cosine: Tensor, bias: Tensor | None) -> Tensor:
+        """Attend, (B, T, 3D) -> (B, H, T, d)."""
+        if suits_kernels(qkv) and qkv.shape[1] <= MAX_PLAIN_KEYS:
+            mixed: Tensor = RelativeAttention.apply(  # type: ignore[no-untyped-call]
+                qkv, self.content_bias, self.position_bias, self.position, sine, cosine, bias
+            )
+            return mixed
+        q, k, v = (split_heads(part, self.heads) for part in qkv.chunk(3, dim=-1))
         u, w = self.content_bias * self.scale, self.position_bias * self.scale
         content = torch.add(u.to(q.dtype), q, alpha=self.scale)
         a, b = (torch.add(w.to(q.dtype), q, alpha=self.scale) @ self.position).chunk(2, dim=-1)
         rotated = (a * sine + b * cosine, b * sine - a * cosine)
         query = torch.cat((content, *rotated), dim=-1)  # (B, H, T, 2d)
         features = torch.cat((cosine, sine), dim=-1).expand(*k.shape)
-        key = torch.cat((k, features), dim=-1)
-        out: Tensor = self.out(merge_heads(attend(query, key, v, bias)))
-        return out
+        return attend(query, torch.cat((k, features), dim=-1), v, bias)
 
 
 class CausalSelfAttention(nn.Module):

@@ -1,10 +1,12 @@
 """The CTC branch: a second output layer over the frames, with the blank as its last token."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.config import ModelConfig
 from arborvox.errors import ArborvoxError
+from arborvox.kernels.ctc import CTCLoss
 from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.tree import CodeTree
 
@@ -34,9 +36,15 @@ class CTC(nn.Module):
         self, encoded: Tensor, encoded_lens: Tensor, tokens: Tensor, token_lens: Tensor
     ) -> Tensor:
         """Return -log P(tokens) of each utterance, (B,); 0 where the frames cannot hold them."""
-        log_probs = self.log_probs(encoded).transpose(0, 1)  # (T, B, V + 1)
+        log_probs = self.log_probs(encoded)  # (B, T, V + 1)
+        single = log_probs.is_cpu and log_probs.dtype is torch.float32
+        if single and not torch.compiler.is_compiling():
+            losses: Tensor = CTCLoss.apply(  # type: ignore[no-untyped-call]
+                log_probs, tokens, encoded_lens, token_lens, self.blank
+            )
+            return losses
         return functional.ctc_loss(
-            log_probs,
+            log_probs.transpose(0, 1),
             tokens.clamp(min=0),
             encoded_lens,
             token_lens,

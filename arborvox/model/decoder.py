@@ -85,8 +85,8 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, own_bias: Tensor, frames: tuple[Tensor, Tensor], bias: Tensor | None
     ) -> Tensor:
         """Transform whole transcripts, (B, U, D) -> (B, U, D)."""
-        x = self.dropout.add_to(x, self.own(self.own_norm(x), own_bias))
-        return self._read_frames(x, frames, bias)
+        mixed = self.own(self.own_norm(x), own_bias)
+        return self._read_frames(x, mixed, frames, bias)
 
     def step(
         self,
@@ -102,13 +102,17 @@ class DecoderLayer(nn.Module):
         seen, new = slice(past.shape[-1]), slice(past.shape[-1] - k.shape[2], past.shape[-1])
         keys[:, :, new], values[:, :, new] = k, v
         mixed = attend(q * self.own.scale, keys[:, :, seen], values[:, :, seen], past)
-        x = x + self.own.out(merge_heads(mixed))
         # The beams are query positions over the frames' keys and values: nothing is repeated.
-        return self._read_frames(x, frames, bias)
+        return self._read_frames(x, self.own.out(merge_heads(mixed)), frames, bias)
 
-    def _read_frames(self, x: Tensor, frames: tuple[Tensor, Tensor], bias: Tensor | None) -> Tensor:
-        x = self.dropout.add_to(x, self.cross(self.cross_norm(x), *frames, bias))
-        return self.dropout.add_to(x, self.feed_forward(self.feed_forward_norm(x)))
+    def _read_frames(
+        self, x: Tensor, mixed: Tensor, frames: tuple[Tensor, Tensor], bias: Tensor | None
+    ) -> Tensor:
+        """Add what self-attention has mixed, then read the frames, then each token on its own."""
+        add = self.dropout.add_and_normalize
+        x, normed = add(x, mixed, self.cross_norm)
+        x, normed = add(x, self.cross(normed, *frames, bias), self.feed_forward_norm)
+        return self.dropout.add_to(x, self.feed_forward(normed))
 
 
 class Decoder(nn.Module):

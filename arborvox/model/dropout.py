@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from arborvox.kernels.bfloat16 import suits_kernels
 from arborvox.kernels.compiling import exact_kernel
+from arborvox.kernels.residual import AddAndNormalize
 
 # 16 random bits decide about one element, so a rate is kept to 1 / 65536.
 LEVELS = 1 << 16
@@ -85,6 +87,18 @@ class Dropout(nn.Module):
         if self.active:
             return torch.addcmul(residual, x, dropout_mask(x, self.rate, scale))
         return torch.add(residual, x, alpha=scale)
+
+    def add_and_normalize(
+        self, residual: Tensor, x: Tensor, norm: nn.LayerNorm, scale: float = 1.0
+    ) -> tuple[Tensor, Tensor]:
+        """Return residual + scale * dropout(x), and its norm, in one pass over memory."""
+        if self.active and suits_kernels(x) and suits_kernels(residual):
+            made: tuple[Tensor, Tensor] = AddAndNormalize.apply(  # type: ignore[no-untyped-call]
+                residual, x, norm.weight, norm.bias, norm.eps, self.rate, scale
+            )
+            return made
+        total = self.add_to(residual, x, scale)
+        return total, norm(total)
 
     @property
     def active(self) -> bool:

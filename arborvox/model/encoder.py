@@ -1,5 +1,7 @@
 """The encoder: front end, then Conformer or Transformer layers with relative positions."""
 
+from typing import cast
+
 from torch import Tensor, nn
 
 from arborvox.config import ModelConfig
@@ -28,14 +30,15 @@ class ConformerLayer(nn.Module):
     def forward(self, x: Tensor, waves: Waves, padding: Padding | None) -> Tensor:
         """Transform frames, (B, T, D) -> (B, T, D)."""
         bias = None if padding is None else padding.key_bias
-        add = self.dropout.add_to
-        before_first, before_attention, before_convolution, before_second = self.norms
-        x = add(x, self.first(before_first(x)), scale=0.5)
-        x = add(x, self.attention(before_attention(x), waves, bias))
-        x = add(x, self.convolution(before_convolution(x), padding))
-        x = add(x, self.second(before_second(x)), scale=0.5)
-        out: Tensor = self.final_norm(x)
-        return out
+        add = self.dropout.add_and_normalize
+        before_first, before_attention, before_convolution, before_second = self._norms()
+        x, normed = add(x, self.first(before_first(x)), before_attention, scale=0.5)
+        x, normed = add(x, self.attention(normed, waves, bias), before_convolution)
+        x, normed = add(x, self.convolution(normed, padding), before_second)
+        return add(x, self.second(normed), self.final_norm, scale=0.5)[1]
+
+    def _norms(self) -> list[nn.LayerNorm]:
+        return cast(list[nn.LayerNorm], list(self.norms))
 
 
 class TransformerLayer(nn.Module):
@@ -53,8 +56,10 @@ class TransformerLayer(nn.Module):
     def forward(self, x: Tensor, waves: Waves, padding: Padding | None) -> Tensor:
         """Transform frames, (B, T, D) -> (B, T, D)."""
         bias = None if padding is None else padding.key_bias
-        x = self.dropout.add_to(x, self.attention(self.attention_norm(x), waves, bias))
-        return self.dropout.add_to(x, self.feed_forward(self.feed_forward_norm(x)))
+        x, normed = self.dropout.add_and_normalize(
+            x, self.attention(self.attention_norm(x), waves, bias), self.feed_forward_norm
+        )
+        return self.dropout.add_to(x, self.feed_forward(normed))
 
 
 ENCODER_LAYERS = {"conformer": ConformerLayer, "transformer": TransformerLayer}
@@ -71,13 +76,20 @@ class Encoder(nn.Module):
         make_layer = ENCODER_LAYERS[config.encoder]
         self.layers = nn.ModuleList(make_layer(config) for _ in range(config.encoder_layers))
         self.final_norm = nn.LayerNorm(config.width)
+        self.middle = len(self.layers) // 2 if config.middle_ctc > 0 else None
 
-    def forward(self, features: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode, (B, T, M), (B,) -> (B, T', D), (B,); frames beyond `lens` must be zero."""
+    def forward(self, features: Tensor, lens: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Encode, (B, T, M), (B,) -> (B, T', D), (B,); frames beyond `lens` must be zero.
+
+        The third are the states in the middle, where CTC looks at them as well.
+        """
         x, out_lens = self.subsampling(features, lens)
         x = self.dropout(x)
         waves = sinusoids(x.shape[1], self.head_size, like=x)
         padding = Padding.of(out_lens, x.shape[1], x.dtype)
-        for layer in self.layers:
+        middle = None
+        for number, layer in enumerate(self.layers, start=1):
             x = layer(x, waves, padding)
-        return self.final_norm(x), out_lens
+            if number == self.middle:
+                middle = self.final_norm(x)
+        return self.final_norm(x), out_lens, middle

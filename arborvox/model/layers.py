@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from arborvox.kernels.bfloat16 import suits_kernels
 from arborvox.kernels.depthwise import DepthwiseConvolution
+from arborvox.kernels.gating import GatedFrames, NormalizedSilu
 from arborvox.model.activation import silu_dropout
 from arborvox.model.dropout import Dropout
 
@@ -41,8 +43,12 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each frame on its own, (..., D) -> (..., D)."""
-        rate = self.dropout.rate if self.dropout.active else 0.0
-        out: Tensor = self.contract(silu_dropout(self.expand(x), rate))
+        if self.dropout.active and suits_kernels(x, cast=True):
+            wide = functional.linear(x, self.expand.weight)
+            activated = silu_dropout(wide, self.expand.bias, self.dropout.rate)
+        else:
+            activated = self.dropout(functional.silu(self.expand(x)))
+        out: Tensor = self.contract(activated)
         return out
 
 
@@ -64,16 +70,32 @@ class ConvolutionModule(nn.Module):
 
     def forward(self, x: Tensor, padding: Padding | None) -> Tensor:
         """Mix neighbouring frames, (B, T, D) -> (B, T, D)."""
-        x = functional.glu(self.expand(x), dim=-1)
-        if padding is not None:
-            x = x.masked_fill(padding.frames, 0)  # the edge of an utterance looks like zeros
-        out: Tensor = self.contract(functional.silu(self.norm(self._convolve(x))))
+        mixed = self._convolve(self._gate(x, padding))
+        out: Tensor = self.contract(self._activate(mixed))
         return out
+
+    def _gate(self, x: Tensor, padding: Padding | None) -> Tensor:
+        """Let each frame choose what it passes on; padding passes on zeros."""
+        frames = None if padding is None else padding.frames
+        if suits_kernels(x, cast=True):
+            wide = functional.linear(x, self.expand.weight)  # (B, T, 2D)
+            gated: Tensor = GatedFrames.apply(wide, self.expand.bias, frames)  # type: ignore[no-untyped-call]
+            return gated
+        passed = functional.glu(self.expand(x), dim=-1)
+        # The edge of an utterance looks like zeros.
+        return passed if frames is None else passed.masked_fill(frames, 0)
+
+    def _activate(self, x: Tensor) -> Tensor:
+        """Normalise each frame and activate it."""
+        norm = self.norm
+        if suits_kernels(x):
+            activated: Tensor = NormalizedSilu.apply(x, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
+            return activated
+        return functional.silu(norm(x))
 
     def _convolve(self, x: Tensor) -> Tensor:
         """Convolve each channel over time, (B, T, D) -> (B, T, D)."""
-        compiling = torch.compiler.is_compiling()
-        if x.device.type == "cpu" and x.dtype is torch.bfloat16 and not compiling:
+        if suits_kernels(x):
             kernels = self.depthwise.weight.flatten(1)  # (D, K)
             mixed: Tensor = DepthwiseConvolution.apply(x, kernels, self.depthwise.bias)  # type: ignore[no-untyped-call]
             return mixed

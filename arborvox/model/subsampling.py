@@ -4,6 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from arborvox.kernels.bfloat16 import suits_kernels
+from arborvox.kernels.front_end import FirstConvolution
+
 # Two valid 3x3 convolutions of stride 2 need seven frames for one output frame.
 MIN_FRAMES = 7
 
@@ -43,11 +46,17 @@ class Subsampling(nn.Module):
         return self.project(x), subsampled_lens(lens)
 
     def _convolve_first(self, features: Tensor) -> Tensor:
-        """Convolve the one input channel and rectify, as a matrix product over its 3x3 patches.
+        """Convolve the one input channel and rectify, (B, T, M) -> (B, C, T1, M1), channels last.
 
         With one channel in, torch's convolution is slow and always answers channels first; the
-        second convolution would then have to copy this, the largest tensor of the network.
+        second convolution would then have to copy this, the largest tensor of the network. So it
+        is a kernel of ours, or a matrix product over 3x3 patches.
         """
+        if suits_kernels(features, cast=True) and not features.requires_grad:
+            rectified: Tensor = FirstConvolution.apply(  # type: ignore[no-untyped-call]
+                features, self.first.weight.flatten(1), self.first.bias
+            )
+            return rectified.permute(0, 3, 1, 2)
         patches = features.unfold(1, 3, 2).unfold(2, 3, 2)  # (B, T1, M1, 3, 3)
         rows = functional.linear(
             patches.reshape(-1, 9), self.first.weight.flatten(1), self.first.bias

@@ -99,6 +99,18 @@ def test_total_is_the_weighted_sum_of_the_branches(
     torch.testing.assert_close(attention_only.total, attention_only.attention)
 
 
+def test_the_middle_has_its_share_in_ctc(
+    make_model: Callable[..., ASR], batch: tuple[Tensor, ...]
+) -> None:
+    model, plain = make_model(middle_ctc=0.25), make_model()
+    middle = plain.encoder.layers[: len(plain.encoder.layers) // 2]
+    shallow = make_model(encoder_layers=len(middle))
+    shallow.load_state_dict({k: plain.state_dict()[k] for k in shallow.state_dict()})
+    expected = 0.75 * plain(*batch).ctc + 0.25 * shallow(*batch).ctc
+    torch.testing.assert_close(model(*batch).ctc, expected)
+    torch.testing.assert_close(model.encode(*batch[:2])[0], plain.encode(*batch[:2])[0])
+
+
 def test_utterances_without_a_label_work(make_model: Callable[..., ASR]) -> None:
     tokens, token_lens = torch.empty(2, 0, dtype=torch.int64), torch.zeros(2, dtype=torch.int64)
     features = torch.randn(2, 9, 16, dtype=torch.float64)
@@ -155,6 +167,8 @@ def test_tree_of_another_vocabulary_is_refused(tree: HuffmanTree) -> None:
         {"ctc_weight": 1.0},
         {"decoder_layers": 0},
         {"width": 30, "heads": 2},
+        {"middle_ctc": 0.3, "ctc_weight": 0.0},
+        {"middle_ctc": 0.3, "encoder_layers": 1},
     ],
 )
 def test_contradictory_keys_are_refused(keys: dict[str, object]) -> None:
