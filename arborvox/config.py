@@ -108,6 +108,8 @@ class FeaturesConfig(Section):
     num_mels: int = Field(80, gt=0)
     window_s: float = Field(0.025, gt=0)
     shift_s: float = Field(0.010, gt=0)
+    # corpus: by the training data's mean and deviation; utterance: less each one's own mean first.
+    normalise: Literal["corpus", "utterance"] = "corpus"
     cache: str | None = None
 
 
@@ -163,6 +165,7 @@ class ModelConfig(Section):
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     smoothing: Literal["leaves", "gates"] = "leaves"
     ctc_weight: float = Field(0.3, ge=0, le=1)
+    middle_ctc: float = Field(0.0, ge=0, lt=1)  # of CTC's part, what the middle layer is asked
 
     @model_validator(mode="before")
     @classmethod
@@ -188,6 +191,8 @@ class ModelConfig(Section):
                 "a decoder needs decoder_layers above 0 and ctc_weight below 1; "
                 "for CTC alone set decoder to none"
             )
+        if self.middle_ctc > 0 and (self.ctc_weight == 0 or self.encoder_layers < 2):
+            raise ValueError("middle_ctc needs ctc_weight above 0 and at least 2 encoder_layers")
         return self
 
 

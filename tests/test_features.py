@@ -155,3 +155,12 @@ def test_unwritable_cache_costs_time_only(tmp_path: Path) -> None:
     cache = FeatureCache(tmp_path / "cache", CONFIG)
     assert count_computations(cache, audio) == 1
     assert cache.problem
+
+
+def test_an_utterance_less_its_own_mean_does_not_know_its_microphone() -> None:
+    config = CONFIG.model_copy(update={"normalise": "utterance"})
+    samples = speech_like(16000)
+    features = LogMel(config)(samples)
+    nothing = torch.zeros(config.num_mels)
+    torch.testing.assert_close(features.mean(dim=0), nothing, atol=1e-4, rtol=0)
+    torch.testing.assert_close(LogMel(config)(0.1 * samples), features, atol=1e-2, rtol=0)

@@ -77,6 +77,19 @@ def test_a_pretrained_model_is_not_scored(tmp_path: Path) -> None:
     assert second.inputs["first weights"].is_relative_to(plan.out / "runs/first/seed-0/train")
 
 
+def test_a_variant_with_a_seed_of_its_own_is_trained_once(tmp_path: Path) -> None:
+    pretrain = {"name": "first", "role": "pretrain", "set": {"train.seed": 5}}
+    second = {"name": "second", "set": {"train.init_from": "first"}}
+    plan = plan_of(tmp_path, 0, 1, variants=[pretrain, second])
+    assert names(plan, "train") == [
+        "runs/first/seed-0/train",
+        "runs/second/seed-0/train",
+        "runs/second/seed-1/train",
+    ]
+    shared = {s.inputs["first weights"] for s in plan.stages if "first weights" in s.inputs}
+    assert shared == {plan.out / "runs/first/seed-0/train/final/model.safetensors"}
+
+
 def test_with_and_without_inventory_are_two_ways_of_decoding(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, variants=VARIANTS[:1], decode={"inventory": "both"})
     assert names(plan, "score") == [

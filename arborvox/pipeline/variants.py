@@ -42,9 +42,9 @@ class Variant:
         return self.config.label or self.config.name
 
     def recipe(self, seed: int, *more: str) -> Recipe:
-        """Return the recipe with what is set for this variant, and a seed."""
+        """Return the recipe with what is set for this variant, and a seed if it sets none."""
         try:
-            return self.source.load(*self._overrides(), f"train.seed={seed}", *more)
+            return self.source.load(f"train.seed={seed}", *self._overrides(), *more)
         except ArborvoxError as error:
             raise ArborvoxError(f"variant {self.name}: {error}") from None
 

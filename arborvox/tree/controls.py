@@ -31,7 +31,7 @@ def shuffled_tree(
     """
     huffman = HuffmanTree.from_counts(counts, units)
     depths = huffman.depths()
-    moved = {}
+    moved: dict[int, int] = {}
     for depth in np.unique(depths):
         tokens = np.flatnonzero(depths == depth).tolist()
         moved.update(zip(tokens, _shuffled(tokens, seed), strict=True))
