@@ -42,4 +42,4 @@ def test_the_recipe_of_trees_has_the_settings_of_the_paper_table() -> None:
         if variant.role == "pretrain":
             assert variant.set == earlier[variant.name]
         else:
-            assert variant.set["train.init_from"] == "world"
+            assert variant.set["train.init_from"] == "travelled"
