@@ -140,6 +140,13 @@ def test_one_more_variant_leaves_the_others_alone(copied: Path, recordings: Path
     }
 
 
+def test_a_variant_less_is_told_although_nothing_had_to_be_done(
+    copied: Path, recordings: Path
+) -> None:
+    assert done_again(copied, recordings, variants=VARIANTS[:1]) == {"report"}
+    assert "H-Softmax" not in (copied / "out/report/report.md").read_text()
+
+
 def test_each_languages_own_units_are_all_that_is_heard(copied: Path, recordings: Path) -> None:
     again = done_again(copied, recordings, decode={"inventory": "both"})
     assert again == {"report", *legs("decode-inventory", "score-inventory")}

@@ -4,6 +4,7 @@ import fcntl
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from safetensors import safe_open
@@ -30,7 +31,13 @@ from arborvox.pipeline.stages import RunInterruptedError, Stage, look_at, run_st
 from arborvox.pipeline.surroundings import describe_surroundings
 from arborvox.pipeline.variants import Variant, read_variants
 from arborvox.report import HTML_NAME, MARKDOWN_NAME, make_report
-from arborvox.report.experiment import EXPERIMENT_NAME, Experiment, ModelEntry, RunEntry
+from arborvox.report.experiment import (
+    EXPERIMENT_NAME,
+    Experiment,
+    ModelEntry,
+    RunEntry,
+    load_experiment,
+)
 from arborvox.training.state import RunFolder
 
 RECIPE_NAME = "recipe.yaml"
@@ -56,9 +63,18 @@ def run_experiment(
         with show_board(board):
             for stage in plan.stages:
                 worked |= _do(stage, board, out)
-        if worked or not (out / EXPERIMENT_NAME).is_file():
-            _describe(plan, variants, command, whole).save(out)
+        told = _describe(plan, variants, command, whole)
+        if worked or not _is_told(told, out):
+            told.save(out)
         return _report(plan)
+
+
+def _is_told(experiment: Experiment, out: Path) -> bool:
+    """Whether the folder tells of this experiment already, on whatever machine it was made."""
+    if not (out / EXPERIMENT_NAME).is_file():
+        return False
+    known = load_experiment(out)
+    return known == replace(experiment, surroundings=known.surroundings, command=known.command)
 
 
 def _do(stage: Stage, board: Board, out: Path) -> bool:
