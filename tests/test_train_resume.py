@@ -63,10 +63,14 @@ def test_failed_process_ends(corpus: TinyCorpus, tmp_path: Path) -> None:
     assert "a fault" in failed.stderr
 
 
-def test_stopping_and_going_on_is_exact_in_one_process(corpus: TinyCorpus, tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_stopping_and_going_on_is_exact_in_one_process(
+    precision: str, corpus: TinyCorpus, tmp_path: Path
+) -> None:
     """A run lengthened by its recipe equals one that was long from the start."""
-    long = make_recipe(train={"max_steps": 12})
-    short = make_recipe(train={"max_steps": 7})
+    model = {"middle_ctc": 0.3, "dropout": 0.1}
+    long = make_recipe(train={"max_steps": 12, "precision": precision}, model=model)
+    short = make_recipe(train={"max_steps": 7, "precision": precision}, model=model)
     train_corpus(long, corpus, tmp_path / "long")
     train_corpus(short, corpus, tmp_path / "two")
     train_corpus(long, corpus, tmp_path / "two")
