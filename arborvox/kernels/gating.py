@@ -11,6 +11,7 @@ from arborvox.kernels.bfloat16 import as_bits, narrow, widen
 from arborvox.kernels.blocks import sum_blocks
 from arborvox.kernels.compiling import kernel
 from arborvox.kernels.gate_math import logistic_float32
+from arborvox.kernels.norms import centre
 from arborvox.kernels.threads import run_split
 
 # Fewer rows than this are not worth waking a thread for.
@@ -167,16 +168,9 @@ def _normalize(rows: Any, weight: Any, bias: Any, epsilon: Any, statistics: Any,
     R, D = rows.shape
     wide = np.empty(D, np.float32)
     for r in range(R):
-        mean = np.float32(0.0)
         for i in range(D):
             wide[i] = widen(rows[r, i])
-            mean += wide[i]
-        mean /= np.float32(D)
-        square = np.float32(0.0)
-        for i in range(D):
-            wide[i] -= mean
-            square += wide[i] * wide[i]
-        sharpness = np.float32(1.0) / np.sqrt(square / np.float32(D) + epsilon)
+        mean, sharpness = centre(wide, epsilon)
         for i in range(D):
             y = wide[i] * sharpness * weight[i] + bias[i]
             out[r, i] = narrow(y * logistic_float32(y))

@@ -11,6 +11,7 @@ from arborvox.kernels.bfloat16 import as_bits, narrow, widen
 from arborvox.kernels.blocks import sum_blocks
 from arborvox.kernels.chance import Chance, keep_factor, row_bits
 from arborvox.kernels.compiling import kernel
+from arborvox.kernels.norms import centre
 from arborvox.kernels.threads import run_split
 
 # Fewer rows than this are not worth waking a thread for.
@@ -134,19 +135,12 @@ def _add_and_normalize(
     wide = np.empty(D, np.float32)
     for r in range(R):
         of_row = row_bits(place + r, seed)
-        mean = np.float32(0.0)
         for i in range(D):
             kept = widen(x[r, i]) * keep_factor(i, of_row, dropped, scale)
             bits = narrow(widen(residual[r, i]) + kept)
             total[r, i] = bits
             wide[i] = widen(bits)
-            mean += wide[i]
-        mean /= np.float32(D)
-        square = np.float32(0.0)
-        for i in range(D):
-            wide[i] -= mean
-            square += wide[i] * wide[i]
-        sharpness = np.float32(1.0) / np.sqrt(square / np.float32(D) + epsilon)
+        mean, sharpness = centre(wide, epsilon)
         for i in range(D):
             normed[r, i] = narrow(wide[i] * sharpness * weight[i] + bias[i])
         statistics[r, 0] = mean
