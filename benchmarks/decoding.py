@@ -277,15 +277,20 @@ def draw_growth(options: argparse.Namespace, path: Path) -> list[str]:
     lines = ["| output | " + " | ".join(f"{n} tokens" for n in lengths) + " |"]
     lines.append("| --- |" + " --- |" * len(lengths))
     V = options.vocabularies[0]
-    for output in OUTPUTS:
-        model = make_model(options, output, V)
-        network = LedNetwork(model, precision="auto", tokens=range(V))
-        runs: dict[LayerCase, Run] = {}
-        for length in lengths:
-            wishes = argparse.Namespace(**{**vars(options), "tokens": length})
-            runs[LayerCase(length, "auto", 1, output)] = partial(run_led, network, wishes, batch=1)
-        results = measure(runs, options.rounds).values()
-        seconds = [statistics.median(measured.clock_s) for measured in results]
+    networks = {
+        output: LedNetwork(make_model(options, output, V), precision="auto", tokens=range(V))
+        for output in OUTPUTS
+    }
+    seconds_of: dict[str, list[float]] = {output: [] for output in OUTPUTS}
+    for length in lengths:
+        wishes = argparse.Namespace(**{**vars(options), "tokens": length})
+        runs: dict[LayerCase, Run] = {
+            LayerCase(V, "auto", 1, output): partial(run_led, network, wishes, batch=1)
+            for output, network in networks.items()
+        }
+        for case, measured in measure(runs, options.rounds).items():
+            seconds_of[case.output].append(statistics.median(measured.clock_s))
+    for output, seconds in seconds_of.items():
         axes.plot(lengths, seconds, marker="o", label=output)
         lines.append(f"| {output} | " + " | ".join(f"{spent:.3f} s" for spent in seconds) + " |")
     axes.set_xlabel("tokens written")
