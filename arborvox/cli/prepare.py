@@ -213,7 +213,7 @@ def synthetic(
 ) -> None:
     """A corpus made on the spot with espeak-ng (needs the extra: pip install arborvox\\[demo])."""
     _prepare(
-        "synthetic", corpus or out / "corpus", out, jobs, False,
+        "synthetic", corpus, out, jobs, False,
         languages=_names(languages), unit=unit, split=split, digits=digits, foreign=foreign,
         seed=seed, synthetic={
             "text": text, "sentences": sentences, "speakers": speakers, "names": _numbers(names),
@@ -222,12 +222,12 @@ def synthetic(
 
 
 def _prepare(
-    kind: str, source: Path, out: Path, jobs: int | None, strict: bool, **keys: Any
+    kind: str, source: Path | None, out: Path, jobs: int | None, strict: bool, **keys: Any
 ) -> None:
     from arborvox.config import make_corpus_config
     from arborvox.corpora import prepare
 
-    config = make_corpus_config({"kind": kind, "source": str(source), **keys})
+    config = make_corpus_config({"kind": kind, "source": str(source) if source else None, **keys})
     prepare(config, out, jobs=jobs or os.cpu_count() or 1, strict=strict)
 
 

@@ -28,8 +28,7 @@ def _prepare_synthetic(config: CorpusConfig, stage: Path, jobs: int) -> CorpusSt
     """Have the corpus spoken first, then prepare it as the Common Voice folder that it is."""
     from arborvox.corpora.synthetic import SyntheticOptions, synthesise
 
-    if config.source is None:
-        raise ArborvoxError("corpus.source: name the folder that the synthetic corpus goes to.")
+    assert config.source is not None  # `prepare` names a folder where the options do not
     if not config.languages:
         raise ArborvoxError("--languages: name the languages to synthesise, such as ca,es,it.")
     wanted = config.synthetic
@@ -61,11 +60,11 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
     All files appear together at the end, or none. With `strict`, faulty input publishes only the
     list of faults and raises. Each corpus of `more` has a folder of its own in it.
     """
+    if config.kind == "synthetic" and config.source is None:
+        config = config.model_copy(update={"source": str(out / "corpus")})
     more = []
     for number, part in enumerate(config.more, start=1):
         folder = out / f"more-{number}-{part.kind}"
-        if part.kind == "synthetic" and part.source is None:
-            part = part.model_copy(update={"source": str(folder / "corpus")})
         more.append((prepare(part, folder, jobs=jobs, strict=strict), folder))
     with staged_folder(out, seal=STATS_NAME) as stage:
         stats = PREPARERS[config.kind](config, stage, jobs)

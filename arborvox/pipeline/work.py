@@ -66,8 +66,6 @@ def _expand(place: str | None, key: str) -> str | None:
 
 def prepare_corpus(corpus: CorpusConfig, folder: Path) -> None:
     """Turn recordings into manifests; a synthetic corpus is spoken into the stage's folder."""
-    if corpus.kind == "synthetic" and corpus.source is None:
-        corpus = corpus.model_copy(update={"source": str(folder / "corpus")})
     prepare(corpus, folder, jobs=os.cpu_count() or 1)
 
 
