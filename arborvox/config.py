@@ -41,6 +41,14 @@ class SyntheticConfig(Section):
     speakers: int = Field(12, gt=0)
     # Without a text: names that are lined up in a sentence, by lot; [1] makes a corpus of words.
     names: tuple[Annotated[int, Field(gt=0)], ...] = Field((2, 3, 4), min_length=1)
+    # Of a text: pieces of this many words, by lot, instead of whole sentences.
+    words: tuple[Annotated[int, Field(gt=0)], ...] | None = Field(None, min_length=1)
+
+    @model_validator(mode="after")
+    def _check_words(self) -> "SyntheticConfig":
+        if self.words is not None and self.text is None:
+            raise ValueError("words are pieces of a text: give text, or names instead of words")
+        return self
 
 
 class CorpusConfig(Section):

@@ -204,6 +204,10 @@ def synthetic(
         str,
         typer.Option(help="Without --text: names in a sentence, by lot; 1 makes single words."),
     ] = "2,3,4",
+    words: Annotated[
+        str | None,
+        typer.Option(help="With --text: pieces of this many words, by lot, not sentences."),
+    ] = None,
     unit: Unit = "text",
     split: Split = "speaker",
     digits: Digits = "reject",
@@ -217,6 +221,7 @@ def synthetic(
         languages=_names(languages), unit=unit, split=split, digits=digits, foreign=foreign,
         seed=seed, synthetic={
             "text": text, "sentences": sentences, "speakers": speakers, "names": _numbers(names),
+            "words": _numbers(words) if words else None,
         },
     )  # fmt: skip
 

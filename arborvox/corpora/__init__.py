@@ -38,6 +38,7 @@ def _prepare_synthetic(config: CorpusConfig, stage: Path, jobs: int) -> CorpusSt
         speakers=wanted.speakers,
         text=Path(wanted.text) if wanted.text else None,
         names=wanted.names,
+        words=wanted.words,
         seed=config.seed,
     )
     synthesise(Path(config.source), options, jobs)

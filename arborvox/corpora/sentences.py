@@ -70,6 +70,22 @@ def read_sentences(path: Path, max_words: int) -> list[str]:
     return list(sentences)
 
 
+def cut_pieces(sentences: Sequence[str], lengths: Sequence[int], rng: random.Random) -> list[str]:
+    """Cut a piece out of each sentence, of as many words as one of `lengths` says, by lot.
+
+    A sentence that is not longer is taken whole; a piece that came before or has no letter is not.
+    """
+    pieces: dict[str, None] = {}
+    for sentence in sentences:
+        words = sentence.split()
+        length = min(rng.choice(lengths), len(words))
+        start = rng.randrange(len(words) - length + 1)
+        piece = " ".join(words[start : start + length])
+        if any(char.isalpha() for char in piece):
+            pieces[piece] = None
+    return list(pieces)
+
+
 def _readable_names(language: str, most_words: int) -> tuple[Any, dict[str, list[str]]]:
     """The Babel locale of a language, and its names by kind: only those that fit a sentence."""
     try:

@@ -24,7 +24,7 @@ from arborvox.corpora.espeak import (
     Voice,
     available_languages,
 )
-from arborvox.corpora.sentences import compose_sentences, read_sentences
+from arborvox.corpora.sentences import compose_sentences, cut_pieces, read_sentences
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic, write_text_atomic
 
@@ -72,6 +72,7 @@ class SyntheticOptions:
     sampling_rate: int = 16_000
     max_words: int = 14
     names: tuple[int, ...] = (2, 3, 4)  # in a composed sentence, without `text`
+    words: tuple[int, ...] | None = None  # pieces of sentences of `text`, not whole ones
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,8 @@ def _prompts(language: str, options: SyntheticOptions) -> list[Prompt]:
             )
         rng = random.Random(f"{options.seed}/{language}/text")
         sentences = rng.sample(sentences, min(count, len(sentences)))
+        if options.words is not None:
+            sentences = cut_pieces(sentences, options.words, rng)
     speakers = make_speakers(language, options.speakers, options.seed)
     return [
         Prompt(f"synthetic_{language}_{n:06d}.flac", sentence, speakers[n % len(speakers)])
@@ -199,6 +202,9 @@ def _record(options: SyntheticOptions, prompts: dict[str, list[Prompt]]) -> dict
     settings = dataclasses.asdict(options)
     settings["languages"] = list(options.languages)
     settings["names"] = list(options.names)
+    pieces = settings.pop("words")
+    if pieces is not None:  # unnamed otherwise, as in corpora from before there were pieces
+        settings["words"] = list(pieces)
     settings["text"] = "CLDR names" if options.text is None else "own sentences"
     packages = ["espeakng-loader", "soundfile", "soxr"] + ["babel"] * (options.text is None)
     return {

@@ -1,6 +1,7 @@
 """Laws of the synthetic corpus: real voices, clean phones, the same bytes every time."""
 
 import os
+import random
 import signal
 import sys
 import unicodedata
@@ -16,6 +17,7 @@ pytest.importorskip("babel", reason="needs the extra: pip install 'arborvox[demo
 
 import espeakng_loader
 
+from arborvox.config import make_corpus_config
 from arborvox.corpora import synthetic
 from arborvox.corpora.espeak import (
     ESPEAK_RATE_HZ,
@@ -26,9 +28,10 @@ from arborvox.corpora.espeak import (
     available_languages,
     split_phones,
 )
-from arborvox.corpora.sentences import compose_sentences, read_sentences
+from arborvox.corpora.sentences import compose_sentences, cut_pieces, read_sentences
 from arborvox.corpora.synthetic import VARIANTS, SyntheticOptions, make_speakers, synthesise
 from arborvox.errors import ArborvoxError
+from arborvox.files import read_json
 
 CLDR_LANGUAGES = "ca es fr it pt be cs pl ru uk ky tr tt uz".split()
 LANGUAGES = [*CLDR_LANGUAGES, "ba"]
@@ -320,3 +323,39 @@ def test_text_files_give_distinct_short_sentences_with_letters(tmp_path: Path) -
     path.write_bytes(b"123\n")
     with pytest.raises(ArborvoxError, match="no sentence of at most 3 words"):
         read_sentences(path, max_words=3)
+
+
+def test_pieces_are_distinct_runs_of_words_with_letters() -> None:
+    sentences = [
+        "uno dos tres cuatro",
+        "uno dos tres cuatro",
+        "cinco",
+        "1 2 3",
+        "¿seis? 7 ocho nueve",
+    ]
+    pieces = cut_pieces(sentences, (1, 2), random.Random(0))
+    assert len(set(pieces)) == len(pieces) >= 3
+    assert all(any(piece in sentence for sentence in sentences) for piece in pieces)
+    assert {len(piece.split()) for piece in pieces} <= {1, 2}
+    assert "cinco" in pieces and not any(piece.isdigit() for piece in pieces)
+    assert pieces == cut_pieces(sentences, (1, 2), random.Random(0))
+    assert cut_pieces(sentences, (9,), random.Random(0)) == [
+        "uno dos tres cuatro", "cinco", "¿seis? 7 ocho nueve",
+    ]  # fmt: skip
+
+
+def test_pieces_of_a_text_are_spoken_and_named_in_the_record(tmp_path: Path) -> None:
+    (tmp_path / "es.txt").write_text("uno dos tres cuatro\ncinco seis siete\n", "utf-8")
+    options = SyntheticOptions(("es",), 9, speakers=2, text=tmp_path, words=(2,))
+    out = synthesise(tmp_path / "pieces", options, jobs=1)
+    rows = list(rows_of(out / "es" / "validated.tsv"))
+    assert [len(row["sentence"].split()) for row in rows] == [2, 2]
+    assert read_json(out / "synthetic.json")["options"]["words"] == [2]
+    whole = SyntheticOptions(("es",), 9, speakers=2, text=tmp_path)
+    record = read_json(synthesise(tmp_path / "whole", whole, jobs=1) / "synthetic.json")
+    assert "words" not in record["options"]
+
+
+def test_words_without_a_text_are_refused() -> None:
+    with pytest.raises(ArborvoxError, match=r"words are pieces of a text: give text"):
+        make_corpus_config({"kind": "synthetic", "synthetic": {"words": [1]}})
