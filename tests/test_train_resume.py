@@ -15,6 +15,7 @@ from tiny_corpus import (
 )
 
 from arborvox.errors import ArborvoxError
+from arborvox.training.loader import CAN_SEE_SENDERS
 from arborvox.training.state import differing_keys
 
 
@@ -52,6 +53,17 @@ def test_killed_run_ends_with_the_same_bits(
     for model in models:
         one, two = ((run / model / "model.safetensors").read_bytes() for run in (whole, broken))
         assert one == two, model
+
+
+@pytest.mark.skipif(not CAN_SEE_SENDERS, reason="this system does not tell who sent a signal")
+def test_sigterm_to_all_processes_saves_like_ctrl_c(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """A cluster's way to end a job: the processes that read must not die before the step ends."""
+    recipe = make_recipe(train={"workers": 2, "max_steps": 40})
+    arguments = command_arguments(recipe, corpus, tmp_path / "run")
+    stopped = run_process(arguments, KILL_AT="group:3")
+    assert stopped.returncode == 130, stopped.stderr
+    assert [folder.name for folder in (tmp_path / "run/state").iterdir()] == ["step-000003"]
+    assert "killed" not in stopped.stderr
 
 
 def test_failed_process_ends(corpus: TinyCorpus, tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ def run_process(arguments: Sequence[str], **environment: str) -> subprocess.Comp
         text=True,
         check=False,
         timeout=300,
+        start_new_session=True,  # a signal to its group stays there
     )
 
 

@@ -1,12 +1,14 @@
 """`arborvox train` as a process of its own; may be told to die without warning.
 
 KILL_AT=backward:7 kills it in step 7 before the weights change, KILL_AT=state:10 between the saving
-of step 10's model and its state; KILL_AT=error:7 is a fault of the program in step 7 instead.
+of step 10's model and its state; KILL_AT=error:7 is a fault of the program in step 7 instead, and
+KILL_AT=group:7 a polite SIGTERM to all its processes, as a cluster sends it.
 KILL_ONCE names a file that keeps it from dying twice; KILL_RANK chooses one of several processes.
 """
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ def die() -> None:
 
 def arm(place: str, step: int) -> None:
     """Put the trap where it was asked for."""
-    if place in ("backward", "error"):
+    if place in ("backward", "error", "group"):
         clip = torch.nn.utils.clip_grad_norm_
         calls: list[int] = []
 
@@ -38,7 +40,10 @@ def arm(place: str, step: int) -> None:
             calls.append(1)
             if len(calls) == step and place == "error":
                 raise RuntimeError("a fault")
-            if len(calls) == step:
+            if len(calls) == step and place == "group":
+                stop = ["sh", "-c", f"kill -TERM -{os.getpgrp()}"]
+                subprocess.run(stop, check=True, start_new_session=True)
+            elif len(calls) == step:
                 die()
             return clip(*arguments, **options)
 

@@ -23,6 +23,7 @@ from arborvox.training.plan import cut_batches
 MAX_CMVN_UTTERANCES = 20_000
 
 ORPHAN_CHECK_S = 1.0
+CAN_SEE_SENDERS = hasattr(signal, "sigtimedwait")  # not on macOS
 
 # Workers share the parent's memory from the start and need no import of their own. They compute
 # with one thread, so that OpenMP, which does not survive a fork, is never asked for.
@@ -79,17 +80,27 @@ def explain_killed_worker() -> Iterator[None]:
 
 
 def _start_worker(worker: int) -> None:
-    """Let a worker outlive the Ctrl-C after which its parent ends a step, but not its parent."""
+    """Let a worker outlive the signal after which its parent ends a step, but not its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Not this one: by it Python ends what still runs when a failed parent exits, and then waits.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if CAN_SEE_SENDERS:  # kept for the thread; a cluster ends a job by SIGTERM to all processes
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
 def _leave_with_parent(parent: int) -> None:
-    """End an orphan: PyTorch's own watch waits for ever to hand over a batch that nobody takes."""
+    """End an orphan: PyTorch's own watch waits for ever to hand over a batch that nobody takes.
+
+    End also when the parent says so: by SIGTERM Python ends what still runs when a failed parent
+    exits, and then waits.
+    """
     while os.getppid() == parent:
-        time.sleep(ORPHAN_CHECK_S)
+        if not CAN_SEE_SENDERS:
+            time.sleep(ORPHAN_CHECK_S)
+            continue
+        told = signal.sigtimedwait({signal.SIGTERM}, ORPHAN_CHECK_S)
+        if told is not None and told.si_pid == parent:
+            break
     os._exit(1)
 
 
