@@ -262,6 +262,8 @@ class VariantConfig(Section):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     label: str | None = None
     set: dict[str, Any] = Field(default_factory=dict)
+    # The variant that this one is measured against; the first one if none is named.
+    against: str | None = None
     # A pretrained model is trained for others to start from (`train.init_from: NAME`), not scored.
     role: Literal["compare", "pretrain"] = "compare"
 

@@ -103,6 +103,16 @@ def test_variants_that_wait_for_each_other_are_refused() -> None:
         order_by_need({"c": set(), "a": {"b"}, "b": {"a"}})
 
 
+def test_a_variant_is_measured_against_another_that_is_scored(tmp_path: Path) -> None:
+    one, taught = {"name": "one"}, {"name": "taught", "role": "pretrain"}
+    plan = plan_of(tmp_path, variants=[one, {"name": "two", "against": "one"}])
+    assert [leg.variant.config.against for leg in plan.legs] == [None, "one"]
+    for wrong in ("two", "three", "taught"):
+        message = f"variant two cannot be measured against {wrong}; other .* scored: one"
+        with pytest.raises(ArborvoxError, match=message):
+            plan_of(tmp_path, variants=[one, {"name": "two", "against": wrong}, taught])
+
+
 def test_equal_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArborvoxError, match="two variants are called one"):
         plan_of(tmp_path, variants=[{"name": "one"}, {"name": "one"}])

@@ -20,6 +20,7 @@ from arborvox.score import (
     score_hypotheses,
     split_units,
 )
+from arborvox.score.bootstrap import correct_p_values
 
 law = settings(deadline=None, derandomize=True, max_examples=300)
 texts = st.text(alphabet="abcé ʃ語", max_size=25)
@@ -201,6 +202,14 @@ def test_a_model_does_not_differ_from_itself() -> None:
         assert (found.estimate.value, found.estimate.low, found.estimate.high) == (0, 0, 0)
         assert found.p_value == 1
         assert not found.is_significant
+
+
+def test_p_values_are_corrected_as_holm_does() -> None:
+    assert correct_p_values([]) == []
+    assert correct_p_values([0.03]) == [0.03]
+    # The least times 4, the next times 3, …; none may fall below one before it, none exceeds 1.
+    assert correct_p_values([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert correct_p_values([0.9, 0.6]) == [1.0, 1.0]
 
 
 def test_a_clearly_better_model_is_better_significantly_and_swapping_mirrors() -> None:

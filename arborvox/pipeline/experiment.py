@@ -131,6 +131,7 @@ def _describe(plan: Plan, variants: Sequence[Variant], command: str, recipe: str
             ModelEntry(
                 name=variant.name,
                 label=variant.label,
+                against=variant.config.against,
                 changes=variant.config.set,
                 num_parameters=_count_parameters(legs[0]),
                 runs=tuple(_run_entry(leg, plan.out) for leg in legs),

@@ -71,6 +71,14 @@ def read_variants(path: Path, overrides: Sequence[str]) -> list[Variant]:
             raise ArborvoxError(f"{path}: two variants are called {name}; give each its own name.")
     if all(config.role == "pretrain" for config in configs):
         raise ArborvoxError(f"{path}: every variant is for pretraining, none is left to be scored.")
+    scored = [config.name for config in configs if config.role == "compare"]
+    for config in configs:
+        others = [name for name in scored if name != config.name]
+        if config.against is not None and config.against not in others:
+            raise ArborvoxError(
+                f"{path}: variant {config.name} cannot be measured against {config.against}; "
+                f"other variants that are scored: {', '.join(others) or 'none'}."
+            )
     return [Variant(config, source) for config in configs]
 
 

@@ -23,7 +23,7 @@ from arborvox.score import (
     read_hypotheses,
     split_units,
 )
-from arborvox.score.bootstrap import errors_of, lengths_of
+from arborvox.score.bootstrap import correct_p_values, errors_of, lengths_of
 from arborvox.score.counts import IntTable, substituted_units
 from arborvox.score.rates import count_by_language, group_by_language, score_tables
 
@@ -49,12 +49,23 @@ class ModelScores:
 
 
 @dataclass(frozen=True)
+class Pairing:
+    """A model, the one that it is measured against, and how they differ."""
+
+    first: ModelScores
+    second: ModelScores
+    differences: Differences
+    p_corrected: float  # of the pooled difference, as one of `num_pairings`
+    num_pairings: int
+
+
+@dataclass(frozen=True)
 class MetricAnalysis:
-    """One metric: all models, and each later one against the first."""
+    """One metric: all models, and the pairs of them that are compared."""
 
     metric: Metric
     models: tuple[ModelScores, ...]
-    differences: tuple[Differences, ...]
+    pairings: tuple[Pairing, ...]
     num_utterances: Mapping[str, int]
 
 
@@ -111,12 +122,28 @@ def _analyse_metric(
                 pooled_of_seeds=tuple(_pooled(table) for table in tables),
             )
         )
+    pairs = _pairs(experiment)
+    differences = [paired_bootstrap(pooled[a], pooled[b], **chance) for a, b in pairs]
+    corrected = correct_p_values([found.pooled.p_value for found in differences])
     return MetricAnalysis(
         metric=metric,
         models=tuple(models),
-        differences=tuple(paired_bootstrap(pooled[0], other, **chance) for other in pooled[1:]),
+        pairings=tuple(
+            Pairing(models[first], models[second], found, p_value, len(pairs))
+            for (first, second), found, p_value in zip(pairs, differences, corrected, strict=True)
+        ),
         num_utterances={name: len(table) for name, table in pooled[0].items()},
     )
+
+
+def _pairs(experiment: Experiment) -> list[tuple[int, int]]:
+    """Return the places of each model's opponent and of itself; the first needs none."""
+    places = {model.name: place for place, model in enumerate(experiment.models)}
+    return [
+        (places[model.against] if model.against else 0, place)
+        for place, model in enumerate(experiment.models)
+        if place > 0 or model.against
+    ]
 
 
 def sum_tables(tables: Sequence[IntTable]) -> IntTable:

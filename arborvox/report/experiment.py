@@ -37,6 +37,7 @@ class ModelEntry:
     changes: dict[str, Any]
     num_parameters: int | None
     runs: tuple[RunEntry, ...]
+    against: str | None = None  # the model that it is measured against; the first if not told
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from arborvox.files import read_json
-from arborvox.report.analysis import MetricAnalysis, ModelScores, SettingAnalysis
+from arborvox.report.analysis import MetricAnalysis, ModelScores, Pairing, SettingAnalysis
 from arborvox.report.document import (
     Bar,
     BarChart,
@@ -46,8 +46,8 @@ def finding_blocks(analyses: Sequence[SettingAnalysis]) -> list[Block]:
         main = analysis.metrics[0]
         if len(analyses) > 1:
             blocks.append(Paragraph(f"Where {SETTINGS[analysis.setting]}:"))
-        for place in range(1, len(main.models)):
-            blocks.append(Paragraph(verdict(main, place), emphasis=True))
+        for pairing in main.pairings:
+            blocks.append(Paragraph(verdict(pairing, main.metric.label), emphasis=True))
         if len(main.models) == 1:
             model = main.models[0]
             rate = model.scores.pooled.rate
@@ -64,7 +64,7 @@ def result_blocks(analysis: SettingAnalysis, *, alone: bool) -> list[Block]:
         blocks.append(_rate_table(metric))
     blocks.append(_bars(analysis.metrics[0]))
     main = analysis.metrics[0]
-    blocks += [_difference_table(main, place) for place in range(1, len(main.models))]
+    blocks += [_difference_table(main, pairing) for pairing in main.pairings]
     return blocks
 
 
@@ -128,9 +128,8 @@ def _bars(analysis: MetricAnalysis) -> BarChart:
     return BarChart(caption, tuple(groups))
 
 
-def _difference_table(analysis: MetricAnalysis, place: int) -> Table:
-    first, second = analysis.models[0], analysis.models[place]
-    differences = analysis.differences[place - 1]
+def _difference_table(analysis: MetricAnalysis, pairing: Pairing) -> Table:
+    first, second, differences = pairing.first, pairing.second, pairing.differences
     named = [*differences.languages.items(), ("mean", differences.macro)]
     named.append(("pooled", differences.pooled))
     rows = tuple(
@@ -142,7 +141,7 @@ def _difference_table(analysis: MetricAnalysis, place: int) -> Table:
         rows=rows,
         caption=(
             f"{second.label} against {first.label}: {analysis.metric.label} in %, paired bootstrap "
-            "over the same utterances; differences that are real (p < 0.05) in bold."
+            "over the same utterances; differences with p < 0.05, each taken by itself, in bold."
         ),
     )
 

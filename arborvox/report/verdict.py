@@ -1,25 +1,31 @@
 """Whether a difference is real, in a sentence that does not promise more than the numbers."""
 
-from arborvox.report.analysis import MetricAnalysis
+from arborvox.report.analysis import Pairing
 from arborvox.score import Difference
+from arborvox.score.bootstrap import SIGNIFICANCE_LEVEL
 
 
-def verdict(analysis: MetricAnalysis, place: int) -> str:
-    """Judge the model at `place` (1 or more) against the first, by the pooled rate."""
-    first, second = analysis.models[0], analysis.models[place]
-    difference = analysis.differences[place - 1].pooled
+def verdict(pairing: Pairing, metric: str) -> str:
+    """Judge a model against its opponent by the pooled rate of a metric."""
+    first, second = pairing.first, pairing.second
+    difference = pairing.differences.pooled
     per_seed = [
         after - before
         for before, after in zip(first.pooled_of_seeds, second.pooled_of_seeds, strict=True)
     ]
-    name = analysis.metric.label
     told = (
-        f"{name} {points(difference.second)} for {second.label} against "
+        f"{metric} {points(difference.second)} for {second.label} against "
         f"{points(difference.first)} for {first.label}, all utterances pooled: "
-        f"{describe_difference(difference)}."
+        f"{describe_difference(difference)}"
     )
+    if pairing.num_pairings > 1:
+        told += (
+            f" (p {p_text(pairing.p_corrected)} as one of {pairing.num_pairings} comparisons, "
+            "by Holm's correction)"
+        )
+    told += "."
     agreeing = sum((change < 0) == (difference.estimate.value < 0) for change in per_seed)
-    if not difference.is_significant:
+    if pairing.p_corrected >= SIGNIFICANCE_LEVEL:
         return f"**No difference between {first.label} and {second.label} can be shown.** {told}"
     side = "better" if difference.estimate.value < 0 else "worse"
     if len(per_seed) == 1:

@@ -1,7 +1,7 @@
 """How sure a number is: resampling utterances, always within their language."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,6 +114,16 @@ def paired_bootstrap(
         macro=_difference(samples.macro, everywhere),
         pooled=_difference(samples.pooled, everywhere),
     )
+
+
+def correct_p_values(p_values: Sequence[float]) -> list[float]:
+    """Correct for asking several questions at once, by Holm's step-down method."""
+    corrected = [0.0] * len(p_values)
+    so_far = 0.0
+    for done, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        so_far = max(so_far, min(1.0, (len(p_values) - done) * p_values[place]))
+        corrected[place] = so_far
+    return corrected
 
 
 def errors_of(counts: IntTable) -> IntTable:

@@ -23,6 +23,7 @@ def make_experiment(
     seeds: Sequence[int] = (0, 1),
     settings: Sequence[str] = ("free",),
     num_utterances: int = 30,
+    against: dict[str, str] | None = None,
 ) -> Experiment:
     """Write an experiment whose models make errors at the given rates."""
     (folder / "tokens").mkdir(parents=True)
@@ -44,8 +45,10 @@ def make_experiment(
             _make_run(folder, f"{model}-{seed}", rate, seed, settings, num_utterances)
             for seed in seeds
         ]
+        opponent = (against or {}).get(model)
+        changes = {"model.output": model}
         models.append(
-            ModelEntry(model, model.title(), {"model.output": model}, 1234567, tuple(runs))
+            ModelEntry(model, model.title(), changes, 1234567, tuple(runs), against=opponent)
         )
     experiment = Experiment(
         name="Made <up> & told",

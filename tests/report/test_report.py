@@ -123,6 +123,21 @@ def test_real_differences_and_absent_ones_are_told_apart(markdown: str) -> None:
     assert "**No difference between Softmax and Random can be shown.**" in markdown
 
 
+def test_several_comparisons_are_corrected_for_their_number(markdown: str) -> None:
+    assert markdown.count("as one of 2 comparisons, by Holm's correction") == 4
+
+
+def test_a_model_is_measured_against_the_one_that_its_recipe_names(tmp_path: Path) -> None:
+    rates = {"first": 0.4, "second": 0.1, "third": 0.1}
+    make_experiment(tmp_path, rates, against={"third": "second"})
+    make_report(tmp_path, tmp_path / "report")
+    told = (tmp_path / "report/report.md").read_text(encoding="utf-8")
+    assert "**Second is better than First.**" in told
+    assert "**No difference between Second and Third can be shown.**" in told
+    assert "Third against Second: CER in %" in told
+    assert "Third against First" not in told
+
+
 def test_it_says_how_to_repeat_it(page: str, markdown: str) -> None:
     for text in (page, markdown):
         for told in ("arborvox run made_up.yaml", "an abacus", "name: made up", "7 too long"):
