@@ -1,5 +1,6 @@
 """One self-contained page (and Markdown) that tells what an experiment found."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from arborvox.console import say
@@ -54,9 +55,11 @@ def build_document(folder: Path, tree_picture: Path) -> Document:
     blocks += data_blocks(experiment, folder, tested)
     blocks += repeat_blocks(experiment)
     blocks += number_blocks(experiment, folder, settings)
-    seeds = ", ".join(map(str, experiment.seeds))
-    subtitle = (
-        f"{len(experiment.models)} model(s), seed(s) {seeds}, tested on {len(tested)} language(s): "
-        f"{', '.join(tested)}."
-    )
+    seeds = f"seed{'s' * (len(experiment.seeds) > 1)} {', '.join(map(str, experiment.seeds))}"
+    models, languages = _count(experiment.models, "model"), _count(tested, "language")
+    subtitle = f"{models}, {seeds}, tested on {languages}: {', '.join(tested)}."
     return Document(experiment.name, subtitle, tuple(blocks))
+
+
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}{'s' * (len(things) > 1)}"

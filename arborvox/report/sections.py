@@ -25,7 +25,7 @@ from arborvox.report.document import (
     Table,
 )
 from arborvox.report.experiment import SETTINGS, Experiment
-from arborvox.report.verdict import p_text, points, verdict
+from arborvox.report.verdict import p_text, points, verdicts
 from arborvox.score import Difference, Estimate
 from arborvox.tokens import Tokenizer
 from arborvox.tokens.trees import MAX_LANGUAGE_COLOURS, colour_units
@@ -46,8 +46,8 @@ def finding_blocks(analyses: Sequence[SettingAnalysis]) -> list[Block]:
         main = analysis.metrics[0]
         if len(analyses) > 1:
             blocks.append(Paragraph(f"Where {SETTINGS[analysis.setting]}:"))
-        for pairing in main.pairings:
-            blocks.append(Paragraph(verdict(pairing, main.metric.label), emphasis=True))
+        findings = verdicts(main.pairings, main.metric.label)
+        blocks += [Paragraph(finding, emphasis=True) for finding in findings]
         if len(main.models) == 1:
             model = main.models[0]
             rate = model.scores.pooled.rate

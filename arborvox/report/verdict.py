@@ -1,11 +1,54 @@
 """Whether a difference is real, in a sentence that does not promise more than the numbers."""
 
+from collections.abc import Sequence
+
 from arborvox.report.analysis import Pairing
-from arborvox.score import Difference
+from arborvox.score import Difference, Estimate
 from arborvox.score.bootstrap import SIGNIFICANCE_LEVEL
 
+# With more comparisons than this, those without a finding share a paragraph.
+MOST_TOLD_ONE_BY_ONE = 2
 
-def verdict(pairing: Pairing, metric: str) -> str:
+
+def verdicts(pairings: Sequence[Pairing], metric: str) -> list[str]:
+    """Judge each model against its opponent, findings first where there are many."""
+    if len(pairings) <= MOST_TOLD_ONE_BY_ONE:
+        return [_verdict(pairing, metric) for pairing in pairings]
+    found = [pairing for pairing in pairings if _is_found(pairing)]
+    rest = [pairing for pairing in pairings if not _is_found(pairing)]
+    told = [_verdict(pairing, metric) for pairing in found]
+    for first in dict.fromkeys(pairing.first.label for pairing in rest):
+        told.append(_no_verdict([p for p in rest if p.first.label == first], metric))
+    return told
+
+
+def _is_found(pairing: Pairing) -> bool:
+    return pairing.p_corrected < SIGNIFICANCE_LEVEL
+
+
+def _no_verdict(pairings: Sequence[Pairing], metric: str) -> str:
+    """Tell of several models that none can be told apart from the same opponent."""
+    first = pairings[0].first.label
+    rate = points(pairings[0].differences.pooled.first)
+    changes = [
+        f"{pairing.second.label} {describe_interval(pairing.differences.pooled.estimate)}"
+        for pairing in pairings
+    ]
+    names = [pairing.second.label for pairing in pairings]
+    return (
+        f"**No difference from {first} can be shown for {_listed(names)}.** {metric} {rate} for "
+        f"{first}, all utterances pooled; against it, in points, with 95 % intervals: "
+        f"{'; '.join(changes)}. The least p is "
+        f"{p_text(min(p.p_corrected for p in pairings)).removeprefix('= ')} after Holm's "
+        f"correction for {pairings[0].num_pairings} comparisons."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _verdict(pairing: Pairing, metric: str) -> str:
     """Judge a model against its opponent by the pooled rate of a metric."""
     first, second = pairing.first, pairing.second
     difference = pairing.differences.pooled
@@ -25,7 +68,7 @@ def verdict(pairing: Pairing, metric: str) -> str:
         )
     told += "."
     agreeing = sum((change < 0) == (difference.estimate.value < 0) for change in per_seed)
-    if pairing.p_corrected >= SIGNIFICANCE_LEVEL:
+    if not _is_found(pairing):
         return f"**No difference between {first.label} and {second.label} can be shown.** {told}"
     side = "better" if difference.estimate.value < 0 else "worse"
     if len(per_seed) == 1:
@@ -53,6 +96,12 @@ def describe_difference(difference: Difference) -> str:
         f"{points(estimate.low, signed=True)} to {points(estimate.high, signed=True)}, "
         f"p {p_text(difference.p_value)}"
     )
+
+
+def describe_interval(estimate: Estimate) -> str:
+    """Write a difference with its interval, in points."""
+    low, high = points(estimate.low, signed=True), points(estimate.high, signed=True)
+    return f"{points(estimate.value, signed=True)} ({low} to {high})"
 
 
 def points(rate: float, *, signed: bool = False) -> str:

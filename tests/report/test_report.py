@@ -123,6 +123,18 @@ def test_real_differences_and_absent_ones_are_told_apart(markdown: str) -> None:
     assert "**No difference between Softmax and Random can be shown.**" in markdown
 
 
+def test_many_comparisons_without_a_finding_share_a_paragraph(tmp_path: Path) -> None:
+    rates = {"one": 0.4, "two": 0.4, "three": 0.4, "four": 0.1}
+    make_experiment(tmp_path, rates)
+    make_report(tmp_path, tmp_path / "report")
+    told = (tmp_path / "report/report.md").read_text(encoding="utf-8").split("\n## ")[0]
+    assert "**Four is better than One.**" in told
+    assert "**No difference from One can be shown for Two or Three.**" in told
+    assert re.search(r"One, .*: Two [+−][\d.]+ \(.* to .*\); Three .*\. The least p is", told)
+    assert told.count("**") == 4
+    assert "4 models, seeds 0, 1, tested on 3 languages: ca, es, it." in told
+
+
 def test_several_comparisons_are_corrected_for_their_number(markdown: str) -> None:
     assert markdown.count("as one of 2 comparisons, by Holm's correction") == 4
 
