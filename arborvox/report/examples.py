@@ -8,7 +8,7 @@ from arborvox.report.document import Block, Example, Heading, Hearing, Paragraph
 from arborvox.report.verdict import points
 from arborvox.score import Metric, Transcription, error_counts, split_units
 
-MOST_MODELS_SHOWN = 3
+MOST_MODELS_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ def example_blocks(analysis: SettingAnalysis, count: int) -> list[Block]:
         return []
     chosen = _choose(candidates, count)
     blocks: list[Block] = [Heading("What the models heard"), Paragraph(_rule(labels))]
+    left_out = len(analysis.metrics[0].models) - len(labels)
+    if left_out:
+        blocks.append(Paragraph(f"The first {len(labels)} models; {left_out} more were scored."))
     for reason, candidate in chosen:
         said = candidate.heard[0]
         hearings = tuple(

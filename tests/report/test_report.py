@@ -127,7 +127,8 @@ def test_many_comparisons_without_a_finding_share_a_paragraph(tmp_path: Path) ->
     rates = {"one": 0.4, "two": 0.4, "three": 0.4, "four": 0.1}
     make_experiment(tmp_path, rates)
     make_report(tmp_path, tmp_path / "report")
-    told = (tmp_path / "report/report.md").read_text(encoding="utf-8").split("\n## ")[0]
+    told, _, rest = (tmp_path / "report/report.md").read_text("utf-8").partition("\n## ")
+    assert "more were scored" not in rest and "Four (CER" in rest
     assert "**Four is better than One.**" in told
     assert "**No difference from One can be shown for Two or Three.**" in told
     assert re.search(r"One, .*: Two [+−][\d.]+ \(.* to .*\); Three .*\. The least p is", told)
@@ -207,3 +208,10 @@ def test_an_experiment_survives_its_file(tmp_path: Path) -> None:
 def test_a_folder_without_an_experiment_says_so(tmp_path: Path) -> None:
     with pytest.raises(ArborvoxError, match="`arborvox run` writes it"):
         load_experiment(tmp_path)
+
+
+def test_examples_of_many_models_say_how_many_are_not_shown(tmp_path: Path) -> None:
+    make_experiment(tmp_path, dict.fromkeys("abcdef", 0.3), num_utterances=5)
+    make_report(tmp_path, tmp_path / "report")
+    told = (tmp_path / "report/report.md").read_text(encoding="utf-8")
+    assert "The first 4 models; 2 more were scored." in told
