@@ -103,6 +103,13 @@ class Engine:
             encoded = self.network.encode(pad_sequence(list(features), batch_first=True), lens)
             return self._align(encoded, self._search(encoded))
 
+    def rehearse(self) -> None:
+        """Decode some noise and forget it, so that compiling is not counted as decoding."""
+        noise = torch.Generator().manual_seed(0)
+        self.features(torch.randn(16_000, generator=noise).numpy())
+        self.recognise([torch.randn(200, self.features_config.num_mels, generator=noise)])
+        self.network.clock.reset()
+
     def _search(self, encoded: Encoded) -> list[Hypothesis]:
         network, config = self.network, self.config
         if self.mode == "ctc-greedy":

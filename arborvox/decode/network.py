@@ -28,6 +28,10 @@ class StageClock:
     """Adds up where the time of decoding goes."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start from nought."""
         self.seconds = dict.fromkeys(STAGES, 0.0)
 
     @contextlib.contextmanager

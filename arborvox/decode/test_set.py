@@ -50,6 +50,8 @@ def decode_manifest(run: Path, manifest: Path, config: DecodeConfig, out: Path) 
     utterances = [u for u in read_manifest(manifest, loaded.tokenizer) if u.id not in done]
     if done:
         say(f"{len(done)} utterances are in {out} already, {len(utterances)} are left.")
+    if utterances:
+        engine.rehearse()
     num_failed, audio_s = 0, 0.0
     with (
         out.open("a", encoding="utf-8", newline="\n") as results,

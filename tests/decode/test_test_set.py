@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 from checkpoints import make_checkpoint
 from lhotse import CutSet, MonoCut, Recording, SupervisionSegment
 
@@ -66,6 +67,28 @@ def test_every_utterance_gets_a_line(run: Path, manifest: Path, tmp_path: Path, 
     timing = json.loads((tmp_path / "hyps.timing.json").read_text())
     assert set(timing["seconds"]) == {"features", "encoder", "decoder", "output", "search"}
     assert done.rtf["total"] == pytest.approx(sum(timing["rtf"].values()) / 2, rel=0.01)
+
+
+def test_the_rehearsal_costs_nothing_that_is_told(
+    run: Path, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiling happens before the clock starts, and leaves nothing behind."""
+    calls: list[dict[str, float]] = []
+    recognise = Engine.recognise
+
+    def noted(self: Engine, features: list[torch.Tensor]) -> list[Hypothesis]:
+        calls.append(dict(self.network.clock.seconds))
+        return recognise(self, features)
+
+    monkeypatch.setattr(Engine, "recognise", noted)
+    decode_manifest(run, manifest, CONFIG, tmp_path / "hyps.jsonl")
+    rehearsal, first, second, *_ = calls
+    assert rehearsal["encoder"] == 0.0 and first["encoder"] == first["search"] == 0.0
+    assert second["encoder"] > 0.0
+    assert len(read_lines(tmp_path / "hyps.jsonl")) == 7
+    number = len(calls)
+    decode_manifest(run, manifest, CONFIG, tmp_path / "hyps.jsonl")
+    assert len(calls) == number  # nothing left to decode, nothing to rehearse
 
 
 def test_continued_results_equal_those_of_one_go(
