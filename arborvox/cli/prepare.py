@@ -221,7 +221,7 @@ def synthetic(
         languages=_names(languages), unit=unit, split=split, digits=digits, foreign=foreign,
         seed=seed, synthetic={
             "text": text, "sentences": sentences, "speakers": speakers, "names": _numbers(names),
-            "words": _numbers(words) if words else None,
+            "words": None if words is None else _numbers(words),
         },
     )  # fmt: skip
 

@@ -189,7 +189,13 @@ def _prompts(language: str, options: SyntheticOptions) -> list[Prompt]:
         rng = random.Random(f"{options.seed}/{language}/text")
         sentences = rng.sample(sentences, min(count, len(sentences)))
         if options.words is not None:
-            sentences = cut_pieces(sentences, options.words, rng)
+            pieces = cut_pieces(sentences, options.words, rng)
+            if len(pieces) < len(sentences):
+                warn(
+                    f"{path}: {len(pieces)} pieces, cut out of {len(sentences)} sentences; the "
+                    "others came twice or have no letter."
+                )
+            sentences = pieces
     speakers = make_speakers(language, options.speakers, options.seed)
     return [
         Prompt(f"synthetic_{language}_{n:06d}.flac", sentence, speakers[n % len(speakers)])

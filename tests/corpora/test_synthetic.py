@@ -344,12 +344,15 @@ def test_pieces_are_distinct_runs_of_words_with_letters() -> None:
     ]  # fmt: skip
 
 
-def test_pieces_of_a_text_are_spoken_and_named_in_the_record(tmp_path: Path) -> None:
-    (tmp_path / "es.txt").write_text("uno dos tres cuatro\ncinco seis siete\n", "utf-8")
+def test_pieces_of_a_text_are_spoken_and_named_in_the_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "es.txt").write_text("uno dos tres cuatro\ncinco seis siete\n1 2 3 4 5 ya\n6 7 8 9 ya\n")
     options = SyntheticOptions(("es",), 9, speakers=2, text=tmp_path, words=(2,))
     out = synthesise(tmp_path / "pieces", options, jobs=1)
     rows = list(rows_of(out / "es" / "validated.tsv"))
-    assert [len(row["sentence"].split()) for row in rows] == [2, 2]
+    assert [row["sentence"] for row in rows] == ["dos tres", "cinco seis", "9 ya"]
+    assert "3 pieces, cut out of 4 sentences" in " ".join(capsys.readouterr().err.split())
     assert read_json(out / "synthetic.json")["options"]["words"] == [2]
     whole = SyntheticOptions(("es",), 9, speakers=2, text=tmp_path)
     record = read_json(synthesise(tmp_path / "whole", whole, jobs=1) / "synthetic.json")
