@@ -347,7 +347,9 @@ def test_pieces_are_distinct_runs_of_words_with_letters() -> None:
 def test_pieces_of_a_text_are_spoken_and_named_in_the_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "es.txt").write_text("uno dos tres cuatro\ncinco seis siete\n1 2 3 4 5 ya\n6 7 8 9 ya\n")
+    (tmp_path / "es.txt").write_text(
+        "uno dos tres cuatro\ncinco seis siete\n1 2 3 4 5 ya\n6 7 8 9 ya\n"
+    )
     options = SyntheticOptions(("es",), 9, speakers=2, text=tmp_path, words=(2,))
     out = synthesise(tmp_path / "pieces", options, jobs=1)
     rows = list(rows_of(out / "es" / "validated.tsv"))
