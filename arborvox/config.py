@@ -105,7 +105,7 @@ class TreeConfig(Section):
 
     kind: Literal["huffman", "balanced", "random", "shuffled", "embedding", "phonetic"] = "huffman"
     weighting: Literal["language", "pooled"] = "language"
-    seed: int = 0
+    seed: int = Field(0, ge=0)
     embedding_from: str | None = None
 
 
@@ -229,7 +229,7 @@ class TrainConfig(Section):
     keep: int = Field(3, gt=0)
     save_every: int = Field(500, gt=0)
     init_from: str | None = None
-    seed: int = 0
+    seed: int = Field(0, ge=0)
 
 
 class DecodeConfig(Section):
@@ -297,7 +297,7 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         data = {}
     if not isinstance(data, dict):
         raise ArborvoxError(f"{path}: a recipe is a mapping of sections, such as `train:`.")
-    lines = {key: f"{path}, line {line}" for key, line in key_lines(text).items()}
+    lines = {key: f"{path}, line {line}" for key, line in key_lines(text, str(path)).items()}
     for override in overrides:
         key = _apply_override(data, override)
         lines[key] = f"--set {override}"

@@ -28,12 +28,12 @@ def set_verbosity(*, quiet: bool, verbose: bool) -> None:
 def say(message: Any) -> None:
     """Print a message or a Rich renderable, unless the user asked for quiet."""
     if not _level["quiet"]:
-        console.print(message)
+        _print(console, message)
 
 
 def show(result: Any) -> None:
     """Print a command's result on standard output, whatever the verbosity."""
-    Console(highlight=False).print(result)
+    _print(Console(highlight=False), result)
 
 
 def detail(message: str) -> None:
@@ -45,6 +45,14 @@ def detail(message: str) -> None:
 def warn(message: str) -> None:
     """Print a warning, even in quiet mode: it names something that was not done as asked."""
     console.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)
+
+
+def _print(target: Console, message: Any) -> None:
+    """Print text as it is: folders and transcripts may hold square brackets, and stay in a line."""
+    if isinstance(message, str):
+        target.print(message, markup=False, soft_wrap=True)
+    else:
+        target.print(message)
 
 
 def shows_progress() -> bool:

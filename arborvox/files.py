@@ -69,7 +69,8 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
     `seal` is the file that says "this folder is whole": it is withdrawn first and published last.
     """
     out.mkdir(parents=True, exist_ok=True)
-    stage = Path(tempfile.mkdtemp(prefix=".staging-", dir=out))
+    stage = Path(tempfile.mkdtemp(prefix=f".staging-{os.getpid()}-", dir=out))
+    _remove_deserted(out)
     try:
         yield stage
         names = sorted(entry.name for entry in stage.iterdir())
@@ -81,6 +82,17 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
             (stage / name).replace(out / name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+
+
+def _remove_deserted(out: Path) -> None:
+    """Delete scratch folders whose process was killed."""
+    for old in out.glob(".staging-*-*"):
+        try:
+            os.kill(int(old.name.split("-")[1]), 0)  # asks whether the process is there
+        except ProcessLookupError:
+            shutil.rmtree(old, ignore_errors=True)
+        except (ValueError, PermissionError):
+            pass
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -65,14 +65,23 @@ class TrainResult:
 
 
 def train(
-    recipe: Recipe, *, out: Path, manifests: Path, tokens: Path, tree: Path | None
+    recipe: Recipe,
+    *,
+    out: Path,
+    manifests: Path,
+    tokens: Path,
+    tree: Path | None,
+    same_start: bool = False,
 ) -> TrainResult:
-    """Train a recipe into the folder `out`, or go on with what is there."""
+    """Train a recipe into the folder `out`, or go on with what is there.
+
+    same_start: a run that goes on may name its first weights by another path than it began with.
+    """
     keep_freed_memory()
     with join_ranks() as ranks, catch_interrupts() as stop:
         run = RunFolder(out)
         if ranks.first:
-            run.claim(recipe)
+            run.claim(recipe, same_start=same_start)
         ranks.wait()
         with explain_full_disk(run), explain_killed_worker():
             data = prepare_data(run, recipe, manifests, tokens, ranks)

@@ -18,6 +18,10 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="a key must be a word", problem_mark=key_node.start_mark
+                )
             if key_node.value in seen:
                 line = key_node.start_mark.line + 1
                 raise yaml.MarkedYAMLError(
@@ -67,19 +71,22 @@ def dump_yaml(value: Any) -> str:
     return text
 
 
-def key_lines(text: str) -> dict[tuple[str, ...], int]:
+def key_lines(text: str, name: str) -> dict[tuple[str, ...], int]:
     """Map each key path of a YAML text to the line it stands in."""
     lines: dict[tuple[str, ...], int] = {}
     root = yaml.compose(text, Loader=_Loader)
-    stack: list[tuple[tuple[str, ...], Any]] = [((), root)]
+    stack: list[tuple[tuple[str, ...], tuple[Any, ...]]] = [((), (root,))]
     while stack:
-        path, node = stack.pop()
+        path, (*around, node) = stack.pop()
+        if node in around:  # an alias of what it stands in
+            raise ArborvoxError(f"{name}, line {node.start_mark.line + 1}: it contains itself.")
+        way = (*around, node)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 inner = (*path, str(key.value))
                 lines[inner] = key.start_mark.line + 1
-                stack.append((inner, value))
+                stack.append((inner, (*way, value)))
         elif isinstance(node, yaml.SequenceNode):
             for position, value in enumerate(node.value):
-                stack.append(((*path, str(position)), value))
+                stack.append(((*path, str(position)), (*way, value)))
     return lines

@@ -87,6 +87,9 @@ def test_a_wrong_key_names_its_file_and_line(tmp_path: Path) -> None:
         ("name: [", "line 1"),
         ("name: a\nname: b\n", "stands twice"),
         ("- a\n", "mapping of sections"),
+        ("corpus: &a {more: [*a]}\n", "line 1: it contains itself"),
+        ("[1, 2]: 2\n", "line 1: a key must be a word"),
+        ("train: {seed: -3}\n", "train.seed"),
         ("name: !!python/object:os.system x\n", "line 1"),
     ],
 )

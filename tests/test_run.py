@@ -128,6 +128,70 @@ def test_a_longer_training_goes_on_from_the_shorter_one(copied: Path, recordings
     assert not (copied / "out/set-aside").exists()
 
 
+def test_a_shorter_training_is_not_the_longer_one(copied: Path, recordings: Path) -> None:
+    run = copied / "out/runs/softmax/seed-0/train"
+    done_again(copied, recordings, train={"max_steps": 4})
+    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert max(steps) == 4
+    assert (copied / "out/set-aside/runs-softmax-seed-0-train-1").exists()
+
+
+def test_edited_hypotheses_are_not_scored(copied: Path, recordings: Path) -> None:
+    path = copied / "out/runs/softmax/seed-0/decode-free/hyps.jsonl"
+    before = path.read_text()
+    header, *entries = before.splitlines()
+    cheated = [{**(e := json.loads(line)), "text": e["reference"]} for line in entries]
+    path.write_text("\n".join([header, *map(json.dumps, cheated)]) + "\n")
+    done_again(copied, recordings)
+    heard = [json.loads(line).get("text") for line in path.read_text().splitlines()]
+    assert heard == [json.loads(line).get("text") for line in before.splitlines()]
+
+
+def test_another_name_does_not_stop_a_training_from_going_on(
+    copied: Path, recordings: Path
+) -> None:
+    again = done_again(copied, recordings, name="Other tones", train={"max_steps": 8})
+    assert set(legs("train")) <= again
+    assert not (copied / "out/set-aside").exists()
+
+
+def test_models_with_other_units_are_compared(copied: Path, recordings: Path) -> None:
+    tagged = {"name": "tagged", "set": {"tokens.language_tags": True}}
+    done_again(copied, recordings, variants=[VARIANTS[0], tagged])
+    told = json.loads((copied / "out/experiment.json").read_text())
+    assert told["tokens"] == "tokens-tagged/tokens.json"
+    assert "tagged" in (copied / "out/report/report.md").read_text()
+
+
+def test_other_test_sets_are_refused_before_training(copied: Path, recordings: Path) -> None:
+    other = {"name": "other", "set": {"corpus.seed": 5}}
+    with pytest.raises(ArborvoxError, match=r"prepare-other/.* holds other utterances than"):
+        done_again(copied, recordings, variants=[*VARIANTS, other])
+    assert not (copied / "out/runs/other").exists()
+
+
+def test_a_missing_corpus_leaves_nothing_behind(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path / "recipe.yaml", tmp_path / "nowhere.jsonl")
+    with pytest.raises(ArborvoxError, match=r"no file or folder .*nowhere\.jsonl"):
+        run_experiment(recipe, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_recipes_own_seed_is_used(copied: Path, recordings: Path) -> None:
+    recipe = write_recipe(copied / "recipe.yaml", recordings, variants=VARIANTS[:1])
+    run_experiment(recipe, copied / "out", overrides=["train.seed=3", "train.max_steps=2"])
+    assert (copied / "out/runs/softmax/seed-3/train/final/model.safetensors").exists()
+
+
+def test_a_label_may_hold_brackets_and_old_notes_are_replaced(
+    copied: Path, recordings: Path
+) -> None:
+    (copied / "out/experiment.json").write_text("{}")
+    odd = [{**VARIANTS[0], "label": "Soft [/x] max"}, VARIANTS[1]]
+    done_again(copied, recordings, variants=odd)
+    assert "Soft [/x] max" in (copied / "out/experiment.json").read_text()
+
+
 def test_one_more_variant_leaves_the_others_alone(copied: Path, recordings: Path) -> None:
     random = {"name": "random", "set": {"tree.kind": "random"}}
     tree = {"tree.kind": "embedding", "tree.embedding_from": "softmax"}
@@ -190,6 +254,11 @@ def test_a_killed_run_ends_like_one_that_was_not(
     )
     assert weights[0] == weights[1]
     assert json.loads(scores[0])["metrics"] == json.loads(scores[1])["metrics"]
+    timing = json.loads(
+        (tmp_path / "out/runs/huffman/seed-0/decode-free/hyps.timing.json").read_text()
+    )
+    assert timing["audio_s"] > 0
+    assert timing["rtf"]["total"] > 0
 
 
 def test_two_runs_in_one_folder_exclude_each_other(copied: Path, recordings: Path) -> None:

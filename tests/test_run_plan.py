@@ -1,5 +1,6 @@
 """Laws of the plan: what is shared, what comes first, what cannot be."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from tiny_experiment import VARIANTS, write_recipe
 
 from arborvox.errors import ArborvoxError
 from arborvox.pipeline.plan import Plan, make_plan
+from arborvox.pipeline.stages import RECORD_NAME
 from arborvox.pipeline.variants import order_by_need, read_variants
 
 
@@ -49,6 +51,19 @@ def test_other_data_get_folders_of_their_own(tmp_path: Path) -> None:
     assert names(plan, "prepare") == ["prepare", "prepare-two"]
     assert names(plan, "tokens") == ["tokens", "tokens-two"]
     assert names(plan, "tree") == ["trees/huffman", "trees/huffman-two"]
+
+
+def test_data_keep_their_folder_when_a_variant_goes(tmp_path: Path) -> None:
+    one, two = {"name": "one"}, {"name": "two", "set": {"corpus.seed": 7}}
+    before = plan_of(tmp_path, variants=[one, two])
+    for stage in before.prepares:
+        stage.folder.mkdir(parents=True)
+        facts = {"facts": {"settings": stage.settings}}
+        (stage.folder / RECORD_NAME).write_text(json.dumps(facts))
+    assert names(plan_of(tmp_path, variants=[two]), "prepare") == ["prepare-two"]
+    assert names(plan_of(tmp_path, variants=[two, one]), "prepare") == ["prepare-two", "prepare"]
+    other = {"name": "two", "set": {"corpus.seed": 8}}
+    assert names(plan_of(tmp_path, variants=[other]), "prepare") == ["prepare"]
 
 
 def test_each_seed_draws_its_own_random_tree(tmp_path: Path) -> None:
@@ -118,8 +133,52 @@ def test_equal_names_are_refused(tmp_path: Path) -> None:
         plan_of(tmp_path, variants=[{"name": "one"}, {"name": "one"}])
 
 
+@pytest.mark.parametrize(
+    ("variants", "message"),
+    [
+        ([{"name": "one", "set": {"train.seed": 3}}], r"one sets train\.seed.*--seeds"),
+        ([{"name": "one", "label": "two"}, {"name": "two"}], "two variants have the label two"),
+        ([{"name": "one", "set": {"train.init_from": "oen"}}], r"oen is neither a variant"),
+        ([{"name": "one", "set": {"tree.kind": "embedding"}}], r"one: .*tree\.embedding_from"),
+        (
+            [
+                {"name": "one", "set": {"decode.inventory": "none"}},
+                {"name": "two", "set": {"decode.inventory": "corpus"}},
+            ],
+            r"one and two cannot be compared: decode\.inventory",
+        ),
+        (
+            [{"name": "one", "set": {"decode.mode": "joint", "model.decoder": "none"}}],
+            "one: decode: There is no attention decoder",
+        ),
+        ([{"name": "one", "set": {"decode.lm": "no.arpa"}}], "one: decode: .*greedy cannot use"),
+        (
+            [{"name": "one", "set": {"decode.lm": "no.arpa", "decode.mode": "ctc-beam"}}],
+            r"one: decode\.lm: there is no file no\.arpa",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_before_any_work(
+    variants: list[dict[str, Any]], message: str, tmp_path: Path
+) -> None:
+    variants[0].setdefault("set", {}).setdefault("model.decoder_layers", 0)
+    variants[0]["set"].setdefault("model.decoder", "none")
+    variants[0]["set"].setdefault("model.ctc_weight", 1.0)
+    with pytest.raises(ArborvoxError, match=message):
+        plan_of(tmp_path, variants=variants)
+
+
+def test_a_language_model_is_an_input_of_decoding(tmp_path: Path) -> None:
+    lm = tmp_path / "lm.arpa"
+    lm.write_text("one")
+    plan = plan_of(tmp_path, decode={"mode": "ctc-beam", "lm": str(lm)})
+    for leg in plan.legs:
+        assert leg.decodes["free"].inputs["language model"] == lm
+
+
 def test_a_mistake_in_a_variant_names_it(tmp_path: Path) -> None:
-    with pytest.raises(ArborvoxError, match=r"variant two: .*model\.outptu.*model\.output"):
+    message = r"recipe\.yaml: variant two: set model\.outptu.*model\.output"
+    with pytest.raises(ArborvoxError, match=message):
         plan_of(tmp_path, variants=[{"name": "two", "set": {"model.outptu": "softmax"}}])
 
 
@@ -135,7 +194,7 @@ def test_a_variant_may_choose_another_size(tmp_path: Path) -> None:
 
 def test_a_source_may_name_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SOME_PLACE", raising=False)
-    with pytest.raises(ArborvoxError, match=r"SOME_PLACE is not set.*--set corpus\.source"):
+    with pytest.raises(ArborvoxError, match=r"SOME_PLACE is not set.*export it"):
         plan_of(tmp_path, corpus={"source": "${SOME_PLACE}/table.jsonl"})
     monkeypatch.setenv("SOME_PLACE", str(tmp_path))
     plan = plan_of(tmp_path, corpus={"source": "${SOME_PLACE}/table.jsonl"})

@@ -80,6 +80,19 @@ def test_a_lost_or_edited_output_is_made_again(copying: Copying) -> None:
     assert (copying.root / "stage/out.txt").read_text() == "one"
 
 
+def test_an_edited_output_is_not_built_upon(copying: Copying) -> None:
+    """What a stage continues must be its own work; what took long mends itself."""
+    copying.run()
+    (copying.root / "stage/half.txt").write_text("half")
+    (copying.root / "stage/out.txt").write_text("edited")
+    assert copying.run()
+    assert not (copying.root / "stage/half.txt").exists()
+    (copying.root / "stage/state.txt").write_text("state")
+    (copying.root / "stage/out.txt").unlink()
+    assert copying.run(precious=True)
+    assert (copying.root / "stage/state.txt").exists()
+
+
 def test_a_copied_folder_is_still_whole(copying: Copying) -> None:
     copying.run()
     shutil.move(copying.root / "stage", copying.root / "moved")
@@ -96,8 +109,12 @@ def test_a_stage_that_died_goes_on_where_it_was(copying: Copying) -> None:
     object.__setattr__(stage, "work", die)
     with pytest.raises(KeyboardInterrupt):
         run_stage(stage, look_at(stage), copying.root)
+    shutil.copytree(copying.root / "stage", copying.root / "elsewhere" / "stage")
     assert copying.run()
     assert (copying.root / "stage/half.txt").exists()
+    copying.root /= "elsewhere"
+    assert copying.run()
+    assert not (copying.root / "stage/half.txt").exists()
 
 
 def test_starting_over_leaves_nothing_of_the_old(copying: Copying) -> None:
@@ -120,6 +137,13 @@ def test_a_free_setting_goes_on_in_place(copying: Copying) -> None:
     (copying.root / "stage/state.txt").write_text("state")
     assert copying.run(settings={"a": {"b": 2}}, free=frozenset({"a.b"}), precious=True)
     assert (copying.root / "stage/state.txt").exists()
+
+
+def test_what_went_too_far_starts_over(copying: Copying) -> None:
+    copying.run(precious=True)
+    allowed = {"settings": {"a": {"b": 2}}, "free": frozenset({"a.b"}), "precious": True}
+    assert copying.run(**allowed, outgrown=lambda folder: (folder / "out.txt").exists())
+    assert (copying.root / "set-aside/stage-1/out.txt").exists()
 
 
 def test_a_stage_without_its_outputs_is_an_error(copying: Copying) -> None:

@@ -16,11 +16,19 @@ def run(
     recipe: Annotated[Path, typer.Argument(help="A recipe, such as recipes/ucla.yaml.")],
     out: Annotated[Path, typer.Option("--out", help="The experiment's folder.")],
     seeds: Annotated[
-        str, typer.Option("--seeds", help="Train every variant once with each, such as 0,1,2.")
-    ] = "0",
+        str | None,
+        typer.Option(
+            "--seeds",
+            help="Train every variant once with each, such as 0,1,2.  [default: train.seed]",
+        ),
+    ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Override a key for all variants: section.key=value."),
+        typer.Option(
+            "--set",
+            help="Override a key of the recipe: section.key=value; what a variant sets for itself "
+            "stays.",
+        ),
     ] = None,
     test_languages: Annotated[
         str | None,
@@ -38,9 +46,9 @@ def run(
 
     words = list(overrides or ())
     if test_languages is not None:
-        words.append(f"corpus.test_languages=[{test_languages}]")
+        words.append(_choose_test_languages(recipe, words, test_languages))
     try:
-        run_experiment(recipe, out, parse_seeds(seeds), words)
+        run_experiment(recipe, out, parse_seeds(seeds) if seeds is not None else (), words)
     except RunInterruptedError:
         say("run the same command again to go on")
         raise typer.Exit(130) from None
@@ -56,6 +64,24 @@ def report(
     from arborvox.report import make_report
 
     make_report(experiment, out or experiment / "report")
+
+
+def _choose_test_languages(recipe: Path, overrides: list[str], text: str) -> str:
+    """Turn `fin,abk` into an override of the recipe, if its corpus knows such a choice."""
+    from arborvox.config import load_recipe
+    from arborvox.errors import ArborvoxError
+
+    kind = load_recipe(recipe, overrides).corpus.kind
+    if kind != "ucla":
+        raise ArborvoxError(
+            f"--test-languages is for the corpus kind ucla, but in {recipe} it is {kind}."
+        )
+    names = text.replace(",", " ").split()
+    if not names or not all(name.isalnum() for name in names):
+        raise ArborvoxError(
+            f"--test-languages {text}: write codes with commas between, as fin,abk."
+        )
+    return f"corpus.test_languages=[{', '.join(names)}]"
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -67,7 +67,10 @@ def _append_cuts(source: Path, target: Path, left_out: set[str]) -> None:
 
 
 def _standard_code(language: str) -> str:
-    """One code for each language: two letters where there are two, its macrolanguage's if any."""
+    """One code for each language: two letters where there are two, `zh` for `cmn`.
+
+    Relatives within a macrolanguage stay languages of their own: `aeb` is not `ar`.
+    """
     try:
         return langcodes.standardize_tag(language, macro=True).split("-")[0]
     except LanguageTagError:

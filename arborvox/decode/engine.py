@@ -147,9 +147,17 @@ def _choose_mode(wanted: str, loaded: LoadedModel) -> str:
             f"{loaded.folder} has no CTC branch, so mode {wanted} cannot be used; "
             f"choose attention-greedy or attention-beam."
         )
-    if not wanted.startswith("ctc") and not has_decoder:
+    try:
+        check_mode(wanted, has_decoder=has_decoder)
+    except ArborvoxError as error:
+        raise ArborvoxError(f"{loaded.folder}: {error}") from None
+    return wanted
+
+
+def check_mode(wanted: str, *, has_decoder: bool) -> None:
+    """Refuse a search that needs an attention decoder where there is none."""
+    if not has_decoder and wanted != "auto" and not wanted.startswith("ctc"):
         raise ArborvoxError(
-            f"{loaded.folder} has no attention decoder, so mode {wanted} cannot be used; "
+            f"There is no attention decoder, so mode {wanted} cannot be used; "
             f"choose ctc-greedy or ctc-beam."
         )
-    return wanted

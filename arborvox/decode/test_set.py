@@ -52,7 +52,8 @@ def decode_manifest(run: Path, manifest: Path, config: DecodeConfig, out: Path) 
         say(f"{len(done)} utterances are in {out} already, {len(utterances)} are left.")
     if utterances:
         engine.rehearse()
-    num_failed, audio_s = 0, 0.0
+    timing = _Timing(out, engine, continued=bool(done))
+    num_failed = 0
     with (
         out.open("a", encoding="utf-8", newline="\n") as results,
         progress("decoding", len(utterances)) as advance,
@@ -60,17 +61,19 @@ def decode_manifest(run: Path, manifest: Path, config: DecodeConfig, out: Path) 
         for batch in cut_by_length(utterances, config.batch_s):
             heard, features = _read_speech(batch, engine)
             num_failed += len(batch) - len(heard)
-            for utterance, found in zip(heard, engine.recognise(features), strict=True):
-                audio_s += utterance.duration_s
-                results.write(_line(utterance, found, engine))
+            found = engine.recognise(features)
+            # First the time: a batch that is done twice because of a kill is also counted twice.
+            timing.add(sum(utterance.duration_s for utterance in heard))
+            pairs = zip(heard, found, strict=True)
+            results.writelines(_line(utterance, best, engine) for utterance, best in pairs)
             _flush(results)
             advance(len(batch))
-    rtf = _store_timing(out, engine, audio_s, continued=bool(done))
+    say(f"wrote {timing.path}")
     say(f"wrote {out}")
-    say(_speed_report(rtf))
+    say(_speed_report(timing.rtf))
     if num_failed:
         warn(f"{num_failed} utterances could not be read; they are not in {out}.")
-    return Decoded(len(utterances) - num_failed, num_failed, rtf)
+    return Decoded(len(utterances) - num_failed, num_failed, timing.rtf)
 
 
 def cut_by_length(utterances: Sequence[Utterance], batch_s: float) -> Iterator[list[Utterance]]:
@@ -192,34 +195,39 @@ def _flush(results: TextIO) -> None:
     os.fsync(results.fileno())
 
 
-def _store_timing(
-    out: Path, engine: Engine, audio_s: float, *, continued: bool
-) -> dict[str, float]:
-    """Write the side file, adding to what an interrupted part left; return the RTFs."""
-    path = out.with_suffix(".timing.json")
-    seconds = dict(engine.network.clock.seconds)
-    if continued and path.exists():
-        earlier = read_json(path)
-        audio_s += earlier["audio_s"]
-        seconds = {stage: seconds[stage] + earlier["seconds"][stage] for stage in STAGES}
-    total_s = sum(seconds.values())
-    rtf = {
-        stage: round(spent_s / audio_s, 6) if audio_s else 0.0
-        for stage, spent_s in {**seconds, "total": total_s}.items()
-    }
-    facts = {
-        "audio_s": round(audio_s, 3),
-        "seconds": {stage: round(spent_s, 4) for stage, spent_s in seconds.items()},
-        "rtf": rtf,
-        "mode": engine.mode,
-        "beam": engine.config.beam,
-        "precision": engine.network.precision,
-        "threads": torch.get_num_threads(),
-        "batch_s": engine.config.batch_s,
-    }
-    write_json_atomic(path, facts)
-    say(f"wrote {path}")
-    return rtf
+class _Timing:
+    """The side file: where the time went, also in earlier parts of an interrupted decoding."""
+
+    def __init__(self, out: Path, engine: Engine, *, continued: bool) -> None:
+        self.path = out.with_suffix(".timing.json")
+        self._engine = engine
+        known = read_json(self.path) if continued and self.path.exists() else {}
+        self._audio_s = float(known.get("audio_s", 0.0))
+        self._earlier_s = known.get("seconds", dict.fromkeys(STAGES, 0.0))
+        self.rtf: dict[str, float] = {}
+        self.add(0.0)
+
+    def add(self, audio_s: float) -> None:
+        """Count audio that was decoded, and write down the time it took."""
+        self._audio_s += audio_s
+        engine = self._engine
+        spent = engine.network.clock.seconds
+        seconds = {stage: spent[stage] + self._earlier_s[stage] for stage in STAGES}
+        self.rtf = {
+            stage: round(spent_s / self._audio_s, 6) if self._audio_s else 0.0
+            for stage, spent_s in {**seconds, "total": sum(seconds.values())}.items()
+        }
+        facts = {
+            "audio_s": round(self._audio_s, 3),
+            "seconds": {stage: round(spent_s, 4) for stage, spent_s in seconds.items()},
+            "rtf": self.rtf,
+            "mode": engine.mode,
+            "beam": engine.config.beam,
+            "precision": engine.network.precision,
+            "threads": torch.get_num_threads(),
+            "batch_s": engine.config.batch_s,
+        }
+        write_json_atomic(self.path, facts)
 
 
 def _speed_report(rtf: dict[str, float]) -> str:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from arborvox.console import console, say, shows_progress
 from arborvox.pipeline.plan import KINDS, Leg, Plan
@@ -38,7 +40,8 @@ class Board:
         """Note that a stage is being worked on, and why."""
         self._status[stage.folder] = RUNNING
         self._began[stage.folder] = time.monotonic()
-        say(f"[bold]{stage.kind}[/bold] {self._name(stage)}{f' ({reason})' if reason else ''}")
+        told = f" {self._name(stage)}{f' ({reason})' if reason else ''}"
+        say(Text.assemble((stage.kind, "bold"), told))
 
     def end(self, stage: Stage, status: str) -> None:
         """Note how a stage ended."""
@@ -53,7 +56,7 @@ class Board:
             table.add_column(title)
         for leg in self._plan.legs:
             cells = [self._cell(leg, kind) for kind in KINDS]
-            table.add_row(leg.variant.label, str(leg.seed), *cells)
+            table.add_row(escape(leg.variant.label), str(leg.seed), *cells)
         key = "[dim]· waiting  ▶ at work  ✓ done  = unchanged, kept  ‖ stopped  ✗ failed[/dim]"
         return Group(table, key)
 

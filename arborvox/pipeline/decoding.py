@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from arborvox.config import CorpusConfig, DecodeConfig
+from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.decode import engine
 from arborvox.decode.test_set import decode_manifest
 from arborvox.errors import ArborvoxError
@@ -27,6 +27,18 @@ DECODE_SETTINGS = {
     "both": ("free", "inventory"),
 }
 UCLA_INVENTORY = "inventory/phone.txt"
+
+
+def check_search(recipe: Recipe, variant: str) -> None:
+    """Refuse a search that the model could not do before it is trained."""
+    config = recipe.decode
+    try:
+        engine.check_mode(config.mode, has_decoder=recipe.model.decoder != "none")
+        _search(config, None)
+    except ArborvoxError as error:
+        raise ArborvoxError(f"variant {variant}: decode: {error}") from None
+    if config.lm is not None and not Path(config.lm).is_file():
+        raise ArborvoxError(f"variant {variant}: decode.lm: there is no file {config.lm}.")
 
 
 def decode_test_set(
@@ -135,5 +147,5 @@ def _join_timings(parts: list[Path], out: Path) -> None:
     audio_s = sum(fact["audio_s"] for fact in facts)
     seconds = {stage: sum(f["seconds"][stage] for f in facts) for stage in facts[0]["seconds"]}
     spent = {**seconds, "total": sum(seconds.values())}
-    rtf = {stage: round(spent_s / audio_s, 6) for stage, spent_s in spent.items()}
+    rtf = {s: round(spent_s / audio_s, 6) if audio_s else 0.0 for s, spent_s in spent.items()}
     write_json_atomic(out, {**facts[0], "audio_s": audio_s, "seconds": seconds, "rtf": rtf})

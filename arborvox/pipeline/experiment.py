@@ -45,35 +45,75 @@ LOCK_NAME = ".lock"
 
 
 def run_experiment(
-    recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[str] = ()
+    recipe: Path, out: Path, seeds: Sequence[int] = (), overrides: Sequence[str] = ()
 ) -> Path:
-    """Do what an experiment still lacks; return the report's page."""
-    if not seeds or len(set(seeds)) < len(seeds):
+    """Do what an experiment still lacks; return the report's page.
+
+    Without seeds there is one training of each variant, with the recipe's own seed.
+    """
+    if len(set(seeds)) < len(seeds):
         raise ArborvoxError("--seeds: give each seed once, such as 0,1,2.")
-    command = _command(recipe, out, seeds, overrides)
     variants = read_variants(recipe, overrides)
+    base = variants[0].source.load()
+    seeds = seeds or (base.train.seed,)
+    command = _command(recipe, out, seeds, overrides)
     out = out.absolute()
     plan = make_plan(variants, seeds, out)
+    _check_sources(plan)
     out.mkdir(parents=True, exist_ok=True)
     with _hold(out):
-        whole = show_recipe(variants[0].source.load())
+        whole = show_recipe(base)
         write_text_atomic(out / RECIPE_NAME, whole)
         board = Board(plan)
         worked = False
         with show_board(board):
-            for stage in plan.stages:
+            for stage in plan.prepares:
                 worked |= _do(stage, board, out)
+            _check_test_sets(plan)
+            for stage in plan.stages:
+                if stage not in plan.prepares:
+                    worked |= _do(stage, board, out)
         told = _describe(plan, variants, command, whole)
         if worked or not _is_told(told, out):
             told.save(out)
         return _report(plan)
 
 
+def _check_sources(plan: Plan) -> None:
+    """Refuse a corpus that is not there before anything is written."""
+    for leg in plan.legs:
+        for source in work.corpus_sources(work.locate_corpus(leg.recipe.corpus)):
+            if not source.exists():
+                raise ArborvoxError(
+                    f"variant {leg.variant.name}: there is no file or folder {source}; see the "
+                    "recipe's corpus section."
+                )
+
+
+def _check_test_sets(plan: Plan) -> None:
+    """Refuse, before anything is trained, models that could not be compared on the test data."""
+    folders = dict.fromkeys(leg.prepare.folder for leg in plan.legs if leg.decodes)
+    first, *others = folders
+    asked = work.read_test_set(first / work.TEST_CUTS)
+    if not asked:
+        raise ArborvoxError(
+            f"{first / work.TEST_CUTS} holds no utterances, so there is nothing to compare models "
+            "on; see the recipe's corpus section."
+        )
+    for folder in others:
+        if work.read_test_set(folder / work.TEST_CUTS) != asked:
+            raise ArborvoxError(
+                f"{folder / work.TEST_CUTS} holds other utterances than {first / work.TEST_CUTS}: "
+                "models can only be compared on the same test set."
+            )
+
+
 def _is_told(experiment: Experiment, out: Path) -> bool:
     """Whether the folder tells of this experiment already, on whatever machine it was made."""
-    if not (out / EXPERIMENT_NAME).is_file():
+    try:
+        known = load_experiment(out)
+    except ArborvoxError:  # there is none, or one of another version
         return False
-    known = load_experiment(out)
     return known == replace(experiment, surroundings=known.surroundings, command=known.command)
 
 
@@ -138,7 +178,7 @@ def _describe(plan: Plan, variants: Sequence[Variant], command: str, recipe: str
             )
         )
     first = next(leg for leg in plan.legs if leg.variant is compared[0])
-    tree = next((leg.tree for leg in plan.legs if leg.tree and leg.variant in compared), None)
+    drawn = next((leg for leg in plan.legs if leg.tree and leg.variant in compared), first)
     config = first.recipe.report
     return Experiment(
         name=first.recipe.name,
@@ -150,8 +190,8 @@ def _describe(plan: Plan, variants: Sequence[Variant], command: str, recipe: str
         recipe=recipe,
         surroundings=describe_surroundings(),
         stats=_inside(first.prepare.folder / STATS_NAME, plan.out),
-        tokens=_inside(first.tokens.folder / work.TOKENS, plan.out),
-        tree=_inside(tree.folder / work.TREE, plan.out) if tree else None,
+        tokens=_inside(drawn.tokens.folder / work.TOKENS, plan.out),
+        tree=_inside(drawn.tree.folder / work.TREE, plan.out) if drawn.tree else None,
         models=tuple(models),
     )
 

@@ -42,6 +42,12 @@ def digest_source(source: Path) -> str:
     return digest_value(facts)
 
 
+def digest_listing(folder: Path) -> str:
+    """Return the mark of a folder of recordings by their names and sizes."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return digest_value([[p.relative_to(folder).as_posix(), p.stat().st_size] for p in files])
+
+
 def _facts(path: Path) -> list[int]:
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]

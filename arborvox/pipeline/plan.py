@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.config import CorpusConfig, Recipe, TrainConfig
+from arborvox.errors import ArborvoxError
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
 from arborvox.pipeline import work
 from arborvox.pipeline.decoding import (
     DECODE_SETTINGS,
     HYPOTHESES,
     TIMING,
+    check_search,
     decode_test_set,
     inventory_mark,
 )
-from arborvox.pipeline.fingerprints import digest_source, digest_value
-from arborvox.pipeline.stages import Stage
+from arborvox.pipeline.fingerprints import digest_listing, digest_source, digest_value
+from arborvox.pipeline.stages import Stage, recorded_settings
 from arborvox.pipeline.variants import Variant, order_by_need
 from arborvox.training.state import FREE_KEYS
 
@@ -58,6 +60,11 @@ class Plan:
     legs: tuple[Leg, ...]
 
     @property
+    def prepares(self) -> list[Stage]:
+        """The stages that get the data: all at first, so that their faults are found first."""
+        return [stage for stage in self.stages if stage.kind == "prepare"]
+
+    @property
     def stages(self) -> list[Stage]:
         """Every stage once, in an order in which it can be done."""
         seen: dict[Path, Stage] = {}
@@ -74,7 +81,19 @@ def make_plan(variants: Sequence[Variant], seeds: Sequence[int], out: Path) -> P
     place = {variant.name: variant for variant in variants}
     planner = _Planner(out, many_seeds=len(seeds) > 1)
     legs = [planner.leg(place[name], seed) for seed in seeds for name in order]
+    _check_comparable([leg for leg in legs if leg.decodes])
     return Plan(out, tuple(legs))
+
+
+def _check_comparable(legs: Sequence[Leg]) -> None:
+    """Refuse models of which no table could hold all."""
+    first = legs[0]
+    for leg in legs:
+        if not set(leg.decodes) & set(first.decodes):
+            raise ArborvoxError(
+                f"The variants {first.variant.name} and {leg.variant.name} cannot be compared: "
+                "decode.inventory is none for one and corpus for the other; set it to both."
+            )
 
 
 def _needed_names(variant: Variant, variants: Iterable[Variant], seed: int) -> set[str]:
@@ -112,6 +131,7 @@ class _Planner:
         self._trained[variant.name, seed] = train
         leg = Leg(variant, seed, recipe, prepare, tokens, tree, train)
         if variant.config.role == "compare":
+            check_search(recipe, variant.name)
             for setting in DECODE_SETTINGS[recipe.decode.inventory]:
                 decode = self._decode(leg, setting)
                 leg.decodes[setting] = decode
@@ -126,12 +146,18 @@ class _Planner:
         task: Callable[[Path], None],
         **more: Any,
     ) -> Stage:
-        """Return the stage that does this work, or make it under the first free name."""
+        """Return the stage that does this work, or make it.
+
+        It takes the free name under which the same was done before, or else the first free one:
+        who comes first changes when variants come and go.
+        """
         inputs: dict[str, Path] = more.get("inputs", {})
         key = digest_value([kind, settings, {n: str(path) for n, path in inputs.items()}])
         if key not in self._stages:
             taken = {stage.folder for stage in self._stages.values()}
-            folder = next(self._out / name for name in names if self._out / name not in taken)
+            free = [self._out / name for name in names if self._out / name not in taken]
+            same = [folder for folder in free if recorded_settings(folder) == settings]
+            folder = (same or free)[0]
             self._stages[key] = Stage(kind, folder, settings, task, **more)
         return self._stages[key]
 
@@ -169,6 +195,11 @@ class _Planner:
         after: tuple[Stage, ...] = (tokens,)
         inputs = {"tokens": tokens.folder / work.TOKENS}
         checkpoint, tree_seed = None, config.seed
+        if config.kind == "embedding" and config.embedding_from is None:
+            raise ArborvoxError(
+                f"variant {variant.name}: an embedding tree needs tree.embedding_from, another "
+                "variant or a model's folder."
+            )
         if config.kind in DRAWN_BY_LOT:
             tree_seed += seed
             settings["seed"] = tree_seed
@@ -212,6 +243,8 @@ class _Planner:
             inputs["tree"] = tree.folder / work.TREE
         if start is not None:
             inputs["first weights"] = start / WEIGHTS
+        augment = recipe.augment
+        noises = [Path(p) for p in (augment.noise_folder, augment.reverb_folder) if p is not None]
         settings = {
             name: _effective(recipe, name) for name in ("features", "augment", "model", "train")
         }
@@ -230,6 +263,10 @@ class _Planner:
             after=tuple(stage for stage in (prepare, tokens, tree, trained) if stage),
             inputs=inputs,
             free=_free_keys(recipe.train),
+            outgrown=lambda folder: work.outgrew(folder, recipe.train),
+            source_mark=(lambda: digest_value([digest_listing(place) for place in noises]))
+            if noises
+            else None,
             precious=True,
         )
 
@@ -241,6 +278,8 @@ class _Planner:
             "tokens": leg.tokens.folder / work.TOKENS,
             "weights": leg.train.folder / work.FINAL / WEIGHTS,
         }
+        if config.lm is not None:
+            inputs["language model"] = Path(config.lm)
         by_inventory = setting == "inventory"
         return self._stage(
             (f"runs/{leg.variant.name}/seed-{leg.seed}/decode-{setting}",),
@@ -282,7 +321,14 @@ class _Planner:
         trained = self._trained.get((named, seed))
         if trained is not None:
             return trained.folder / work.FINAL, trained
-        return find_checkpoint(Path(named)), None
+        try:
+            return find_checkpoint(Path(named)), None
+        except ArborvoxError as error:
+            others = ", ".join(sorted({name for name, _ in self._trained}))
+            raise ArborvoxError(
+                f"train.init_from or tree.embedding_from: {named} is neither a variant"
+                f"{f' ({others})' if others else ''} nor a model's folder: {error}"
+            ) from None
 
 
 def _effective(recipe: Recipe, section: str) -> dict[str, Any]:

@@ -39,7 +39,10 @@ class Stage:
     source_mark: Callable[[], str] | None = None  # for what lies outside the experiment
     # Settings that may change while the work goes on where it was.
     free: frozenset[str] = frozenset()
-    precious: bool = False  # set aside, not deleted, when it has to start over
+    # Whether what lies in the folder has gone further than the settings of now allow.
+    outgrown: Callable[[Path], bool] | None = None
+    # Took long: it mends a lost output itself, and is set aside when it has to start over.
+    precious: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,12 @@ def run_stage(stage: Stage, standing: Standing, root: Path) -> None:
     if standing.begun and not _may_go_on(stage, standing):
         _clear(stage, root)
     stage.folder.mkdir(parents=True, exist_ok=True)
-    record: dict[str, Any] = {"stage": stage.kind, "status": "begun", "facts": standing.facts}
+    record: dict[str, Any] = {
+        "stage": stage.kind,
+        "status": "begun",
+        "folder": str(stage.folder),
+        "facts": standing.facts,
+    }
     write_json_atomic(stage.folder / RECORD_NAME, record)
     stage.work(stage.folder)
     missing = [name for name in stage.outputs if not (stage.folder / name).is_file()]
@@ -79,6 +87,12 @@ def run_stage(stage: Stage, standing: Standing, root: Path) -> None:
         raise ArborvoxError(f"{stage.folder}: {stage.kind} ended without {', '.join(missing)}.")
     outputs = {name: _file_facts(stage.folder / name) for name in stage.outputs}
     write_json_atomic(stage.folder / RECORD_NAME, {**record, "status": "done", "outputs": outputs})
+
+
+def recorded_settings(folder: Path) -> dict[str, Any] | None:
+    """Return what a stage in this folder was last made with; None if there was none."""
+    record = _read_record(folder)
+    return None if record is None else record.get("facts", {}).get("settings")
 
 
 def output_digest(folder: Path, name: str) -> str:
@@ -134,7 +148,12 @@ def _lost_outputs(stage: Stage, record: dict[str, Any]) -> tuple[str, ...]:
 def _may_go_on(stage: Stage, standing: Standing) -> bool:
     """Whether what lies in the folder was begun with the same settings, as far as they bind."""
     free = {f"settings.{key}" for key in stage.free}
-    return set(standing.changed) <= free | set(stage.outputs)
+    if stage.precious:
+        outgrown = stage.outgrown is not None and stage.outgrown(stage.folder)
+        return set(standing.changed) <= free | set(stage.outputs) and not outgrown
+    # Half a result names the files that it was made from: in a copied experiment they are others.
+    begun_here = (_read_record(stage.folder) or {}).get("folder") in (None, str(stage.folder))
+    return set(standing.changed) <= free and begun_here
 
 
 def _clear(stage: Stage, root: Path) -> None:

@@ -46,7 +46,10 @@ class Variant:
         try:
             return self.source.load(f"train.seed={seed}", *self._overrides(), *more)
         except ArborvoxError as error:
-            raise ArborvoxError(f"variant {self.name}: {error}") from None
+            told = str(error)
+            for override in self._overrides():  # nobody typed it with --set
+                told = told.replace(f"--set {override}", f"set {override}")
+            raise ArborvoxError(f"{self.source.path}: variant {self.name}: {told}") from None
 
     def training_recipe(self, seed: int, init_from: Path | None) -> Recipe:
         """Return what the trainer gets, and what stands in the checkpoint."""
@@ -72,7 +75,16 @@ def read_variants(path: Path, overrides: Sequence[str]) -> list[Variant]:
     if all(config.role == "pretrain" for config in configs):
         raise ArborvoxError(f"{path}: every variant is for pretraining, none is left to be scored.")
     scored = [config.name for config in configs if config.role == "compare"]
+    labels = [config.label or config.name for config in configs if config.role == "compare"]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ArborvoxError(f"{path}: two variants have the label {label}; tell them apart.")
     for config in configs:
+        if config.role == "compare" and "train.seed" in config.set:
+            raise ArborvoxError(
+                f"{path}: variant {config.name} sets train.seed, but models that are compared get "
+                "theirs from --seeds; only a variant with `role: pretrain` may set it."
+            )
         others = [name for name in scored if name != config.name]
         if config.against is not None and config.against not in others:
             raise ArborvoxError(

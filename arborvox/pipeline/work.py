@@ -1,5 +1,7 @@
 """What each stage does, in terms of the rest of the toolkit."""
 
+import gzip
+import json
 import os
 import re
 from pathlib import Path
@@ -9,6 +11,7 @@ from arborvox.config import (
     Recipe,
     ReportConfig,
     TokensConfig,
+    TrainConfig,
     TreeConfig,
 )
 from arborvox.corpora import prepare
@@ -22,6 +25,7 @@ from arborvox.tokens import TextCorpus, Tokenizer, build_tokenizer
 from arborvox.tokens.reports import report_skipped
 from arborvox.tokens.trees import build_tree
 from arborvox.train import train
+from arborvox.training.state import RunFolder, load_progress
 from arborvox.tree import save_tree
 
 TRAIN_CUTS, DEV_CUTS, TEST_CUTS = (split_file(split) for split in ("train", "dev", "test"))
@@ -58,8 +62,8 @@ def _expand(place: str | None, key: str) -> str | None:
     unset = [name for name in _VARIABLE.findall(place) if name not in os.environ]
     if unset:
         raise ArborvoxError(
-            f"{key} is {place}, but {unset[0]} is not set in the environment; export it, or name "
-            f"the folder with --set {key}=FOLDER."
+            f"{key} is {place}, but {unset[0]} is not set in the environment; export it, or write "
+            "the folder in the recipe."
         )
     return os.path.abspath(os.path.expandvars(place))  # noqa: PTH100 (links stay links)
 
@@ -67,6 +71,17 @@ def _expand(place: str | None, key: str) -> str | None:
 def prepare_corpus(corpus: CorpusConfig, folder: Path) -> None:
     """Turn recordings into manifests; a synthetic corpus is spoken into the stage's folder."""
     prepare(corpus, folder, jobs=os.cpu_count() or 1)
+
+
+def read_test_set(cuts: Path) -> list[tuple[str, str, str]]:
+    """List what is asked in a test: utterance, language and text."""
+    asked = []
+    with gzip.open(cuts) as file:
+        for line in file:
+            cut = json.loads(line)
+            said = cut["supervisions"][0]
+            asked.append((cut["id"], said["language"], said["text"]))
+    return sorted(asked)
 
 
 def build_tokens(config: TokensConfig, cuts: Path, folder: Path) -> None:
@@ -102,9 +117,22 @@ def train_model(
     recipe: Recipe, folder: Path, manifests: Path, tokens: Path, tree: Path | None
 ) -> None:
     """Train, or go on training."""
-    result = train(recipe, out=folder, manifests=manifests, tokens=tokens, tree=tree)
+    result = train(
+        recipe,
+        out=folder,
+        manifests=manifests,
+        tokens=tokens,
+        tree=tree,
+        same_start=True,  # the stage knows the weights by their content
+    )
     if result.interrupted:
         raise RunInterruptedError
+
+
+def outgrew(folder: Path, config: TrainConfig) -> bool:
+    """Whether a run went further than its recipe now says."""
+    state = RunFolder(folder).newest_state()
+    return state is not None and load_progress(state).outgrew(config)
 
 
 def score_test_set(config: ReportConfig, hypotheses: Path, folder: Path) -> None:

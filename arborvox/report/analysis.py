@@ -139,11 +139,13 @@ def _analyse_metric(
 def _pairs(experiment: Experiment) -> list[tuple[int, int]]:
     """Return the places of each model's opponent and of itself; the first needs none."""
     places = {model.name: place for place, model in enumerate(experiment.models)}
-    return [
+    pairs = [
         (places[model.against] if model.against else 0, place)
         for place, model in enumerate(experiment.models)
         if place > 0 or model.against
     ]
+    # Two that name each other are one comparison.
+    return [pair for place, pair in enumerate(pairs) if pair[::-1] not in pairs[:place]]
 
 
 def sum_tables(tables: Sequence[IntTable]) -> IntTable:

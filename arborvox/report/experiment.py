@@ -53,7 +53,7 @@ class Experiment:
     recipe: str  # YAML, resolved
     surroundings: dict[str, str]  # machine and versions, in words
     stats: str  # of the test corpus
-    tokens: str
+    tokens: str  # the tree's, if there is one
     tree: str | None  # the first one that a model uses
     models: tuple[ModelEntry, ...]
 

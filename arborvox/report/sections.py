@@ -62,9 +62,10 @@ def result_blocks(analysis: SettingAnalysis, *, alone: bool) -> list[Block]:
     blocks: list[Block] = [Heading(title)]
     for metric in analysis.metrics:
         blocks.append(_rate_table(metric))
-    blocks.append(_bars(analysis.metrics[0]))
-    main = analysis.metrics[0]
+    main, *others = analysis.metrics
+    blocks.append(_bars(main))
     blocks += [_difference_table(main, pairing) for pairing in main.pairings]
+    blocks += [_overall_differences(metric) for metric in others if metric.pairings]
     return blocks
 
 
@@ -142,6 +143,26 @@ def _difference_table(analysis: MetricAnalysis, pairing: Pairing) -> Table:
         caption=(
             f"{second.label} against {first.label}: {analysis.metric.label} in %, paired bootstrap "
             "over the same utterances; differences with p < 0.05, each taken by itself, in bold."
+        ),
+    )
+
+
+def _overall_differences(analysis: MetricAnalysis) -> Table:
+    """Compare the models by a further metric, all languages together."""
+    rows = [
+        (Cell(f"{pairing.second.label} − {pairing.first.label}, {name}"), *_difference_cells(found))
+        for pairing in analysis.pairings
+        for name, found in (
+            ("mean", pairing.differences.macro),
+            ("pooled", pairing.differences.pooled),
+        )
+    ]
+    return Table(
+        header=("", "Against", "Model", "Difference", "95 % interval", "p"),
+        rows=tuple(rows),
+        caption=(
+            f"{analysis.metric.label} in %, paired bootstrap over the same utterances; differences "
+            "with p < 0.05, each taken by itself, in bold."
         ),
     )
 
@@ -228,16 +249,27 @@ def speed_blocks(experiment: Experiment, folder: Path, settings: Sequence[str]) 
             (Cell(model.label), *(Cell(f"{value:.4f}") for value in row))
             for model, row in zip(experiment.models, means, strict=True)
         )
-        first = timings[0][0]
-        beam = "" if first["mode"].endswith("greedy") else f"beam {first['beam']}, "
+        ways = {
+            _way_of_decoding(timing): model.label
+            for model, of in zip(reversed(experiment.models), reversed(timings), strict=True)
+            for timing in of
+        }
+        told = "; ".join(f"{way} ({label})" for way, label in reversed(ways.items()))
         caption = (
-            f"Seconds of work for a second of audio (RTF), {SETTINGS[setting]}: mode "
-            f"`{first['mode']}`, {beam}{first['precision']}, {first['threads']} "
-            f"thread(s), {first['batch_s']:g} s of audio decoded together, "
-            f"{first['audio_s'] / 60:.1f} min of audio in all."
+            f"Seconds of work for a second of audio (RTF), {SETTINGS[setting]}: "
+            f"{next(iter(ways)) if len(ways) == 1 else told}, "
+            f"{timings[0][0]['audio_s'] / 60:.1f} min of audio in all."
         )
         blocks.append(Table(("Model", *stages), rows, caption))
     return blocks
+
+
+def _way_of_decoding(timing: dict[str, Any]) -> str:
+    beam = "" if timing["mode"].endswith("greedy") else f"beam {timing['beam']}, "
+    return (
+        f"mode `{timing['mode']}`, {beam}{timing['precision']}, {timing['threads']} thread(s), "
+        f"{timing['batch_s']:g} s of audio decoded together"
+    )
 
 
 def data_blocks(experiment: Experiment, folder: Path, tested: Sequence[str]) -> list[Block]:

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import errno
 import hashlib
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from arborvox.config import Recipe, load_recipe, show_recipe
+from arborvox.config import Recipe, TrainConfig, load_recipe, show_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic, write_text_atomic
 
@@ -26,6 +27,9 @@ STATE_VERSION = 1
 
 # No space, no quota, or a limit on the size of files.
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+# The parts of a recipe that training reads.
+LEARNT_SECTIONS = ("features", "augment", "model", "train")
 
 # May change between a run and its continuation: they decide how long and where, not what.
 FREE_KEYS = {
@@ -79,10 +83,24 @@ class Progress:
     @property
     def evaluations_without_gain(self) -> int:
         """Count the evaluations after the first one that nothing has beaten."""
-        if not self.evaluations:
-            return 0
-        scores = [evaluation.score for evaluation in self.evaluations]
-        return len(scores) - 1 - scores.index(min(scores))
+        return self._without_gain()[-1]
+
+    def outgrew(self, config: TrainConfig) -> bool:
+        """Whether the run went further than it would have gone with these settings."""
+        if config.max_steps is not None:
+            too_long = self.step > config.max_steps
+        else:
+            too_long = (self.epoch, self.batch) > (config.max_epochs, 0)
+        waited = max(self._without_gain()[:-1], default=0)  # the last one may have ended the run
+        return too_long or (config.patience is not None and waited >= config.patience)
+
+    def _without_gain(self) -> list[int]:
+        """Count, at the start and at each evaluation, how many in a row have beaten nothing."""
+        counts, best = [0], math.inf
+        for evaluation in self.evaluations:
+            counts.append(0 if evaluation.score < best else counts[-1] + 1)
+            best = min(best, evaluation.score)
+        return counts
 
 
 class RunFolder:
@@ -100,10 +118,15 @@ class RunFolder:
         self.skipped = root / "skipped.tsv"
         self.final = root / "final"
 
-    def claim(self, recipe: Recipe) -> None:
-        """Make the folder this recipe's; refuse one that was made by another recipe."""
+    def claim(self, recipe: Recipe, *, same_start: bool = False) -> None:
+        """Make the folder this recipe's; refuse one that was made by another recipe.
+
+        same_start: the caller knows that both start from the same weights, wherever they lie.
+        """
         if self.config.exists():
             keys = differing_keys(load_recipe(self.config), recipe)
+            if same_start and "train.init_from" in keys:
+                keys.remove("train.init_from")
             if keys:
                 raise ArborvoxError(
                     f"{self.root} was made with another recipe: {', '.join(keys)} differ(s); "
@@ -142,7 +165,10 @@ def differing_keys(old: Recipe, new: Recipe) -> list[str]:
     free = FREE_KEYS
     if new.train.schedule == "cosine":  # its shape depends on where it ends
         free = FREE_KEYS - {"train.max_epochs", "train.max_steps"}
-    before, after = _flatten(old.model_dump(mode="json")), _flatten(new.model_dump(mode="json"))
+    before, after = (
+        _flatten(recipe.model_dump(mode="json", include=set(LEARNT_SECTIONS)))
+        for recipe in (old, new)
+    )
     return [key for key in after if key not in free and before.get(key) != after[key]]
 
 
@@ -163,15 +189,27 @@ def save_state(folder: Path, progress: Progress, optimizer: dict[str, Tensor]) -
 
 def load_state(folder: Path) -> tuple[Progress, dict[str, Tensor]]:
     """Read what `save_state` wrote."""
+    progress = load_progress(folder)
+    try:
+        return progress, load_file(folder / "optimizer.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise _damaged(folder, error) from None
+
+
+def load_progress(folder: Path) -> Progress:
+    """Read how far the run had come when its state was saved."""
     facts = read_json(folder / "trainer.json")
     if facts.pop("version", None) != STATE_VERSION:
         raise ArborvoxError(f"{folder} was written by another version of Arborvox; start anew.")
-    evaluations = [Evaluation(**entry) for entry in facts.pop("evaluations")]
     try:
-        optimizer = load_file(folder / "optimizer.safetensors")
-        return Progress(evaluations=evaluations, **facts), optimizer
-    except (OSError, SafetensorError, TypeError) as error:
-        raise ArborvoxError(f"{folder} is damaged ({error}); delete it to start anew.") from None
+        evaluations = [Evaluation(**entry) for entry in facts.pop("evaluations")]
+        return Progress(evaluations=evaluations, **facts)
+    except (KeyError, TypeError) as error:
+        raise _damaged(folder, error) from None
+
+
+def _damaged(folder: Path, error: Exception) -> ArborvoxError:
+    return ArborvoxError(f"{folder} is damaged ({error}); delete it to start anew.")
 
 
 def pack_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -34,10 +34,11 @@ def test_options_reach_the_experiment(
     calls = []
     monkeypatch.setattr(experiment, "run_experiment", lambda *words: calls.append(words))
     recipe = tmp_path / "recipe.yaml"
-    words = ["run", str(recipe), "--out", str(tmp_path), "--seeds", "0, 2", "--set", "a.b=1"]
+    recipe.write_text("corpus: {kind: ucla}\n")
+    words = ["run", str(recipe), "--out", str(tmp_path), "--seeds", "0, 2", "--set", "name=y"]
     result = CliRunner().invoke(app, [*words, "--test-languages", "fin,abk"])
     assert result.exit_code == 0
-    overrides = ["a.b=1", "corpus.test_languages=[fin,abk]"]
+    overrides = ["name=y", "corpus.test_languages=[fin, abk]"]
     assert calls == [(recipe, tmp_path, [0, 2], overrides)]
 
 
@@ -58,3 +59,19 @@ def test_a_report_needs_an_experiment(app: typer.Typer, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert isinstance(result.exception, ArborvoxError)
     assert str(tmp_path) in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("kind", "languages", "message"),
+    [("folder", "fin", "kind ucla"), ("ucla", "fin,[abk", "with commas between"), ("ucla", "", "")],
+)
+def test_test_languages_are_codes_of_a_corpus_that_has_them(
+    kind: str, languages: str, message: str, app: typer.Typer, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"corpus: {{kind: {kind}, source: {tmp_path}}}\n")
+    words = ["run", str(recipe), "--out", str(tmp_path / "out"), "--test-languages", languages]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, ArborvoxError)
+    assert message in str(result.exception)
+    assert not (tmp_path / "out").exists()

@@ -140,6 +140,16 @@ def test_several_comparisons_are_corrected_for_their_number(markdown: str) -> No
     assert markdown.count("as one of 2 comparisons, by Holm's correction") == 4
 
 
+def test_two_models_that_name_each_other_are_one_comparison(tmp_path: Path) -> None:
+    rates = {"first": 0.1, "second": 0.2}
+    make_experiment(tmp_path, rates, against={"first": "second", "second": "first"})
+    make_report(tmp_path, tmp_path / "report")
+    told = (tmp_path / "report/report.md").read_text(encoding="utf-8")
+    assert "First against Second: CER in %" in told
+    assert "Second against First" not in told
+    assert "First − Second, pooled" in told  # by words too
+
+
 def test_a_model_is_measured_against_the_one_that_its_recipe_names(tmp_path: Path) -> None:
     rates = {"first": 0.4, "second": 0.1, "third": 0.1}
     make_experiment(tmp_path, rates, against={"third": "second"})
