@@ -10,11 +10,13 @@ from arborvox.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from arborvox.errors import ArborvoxError
     from arborvox.model.outputs import HierarchicalSoftmax, Softmax
     from arborvox.recognizer import load
     from arborvox.tree import CodeTree, HuffmanTree
 
 _HOMES = {
+    "ArborvoxError": "arborvox.errors",
     "HierarchicalSoftmax": "arborvox.model.outputs",
     "Softmax": "arborvox.model.outputs",
     "CodeTree": "arborvox.tree",
@@ -22,7 +24,15 @@ _HOMES = {
     "load": "arborvox.recognizer",
 }
 
-__all__ = ["CodeTree", "HierarchicalSoftmax", "HuffmanTree", "Softmax", "__version__", "load"]
+__all__ = [
+    "ArborvoxError",
+    "CodeTree",
+    "HierarchicalSoftmax",
+    "HuffmanTree",
+    "Softmax",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

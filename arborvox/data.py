@@ -105,6 +105,11 @@ class UtteranceTable:
     def __len__(self) -> int:
         return len(self.columns)
 
+    @property
+    def num_units(self) -> int:
+        """How many units all texts have together."""
+        return int(self.columns["num_tokens"].sum())
+
     def __getitem__(self, row: int) -> Utterance:
         offset = int(self.columns["offset"][row])
         last = row + 1 == len(self)

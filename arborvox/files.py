@@ -1,6 +1,7 @@
 """Files that appear whole or not at all, however the process ends."""
 
 import contextlib
+import fcntl
 import gzip
 import json
 import os
@@ -14,10 +15,36 @@ from arborvox.errors import ArborvoxError
 
 
 @contextlib.contextmanager
+def hold(path: Path, refusal: str) -> Iterator[None]:
+    """Keep a file, made if need be, from other processes; the hold ends with the process."""
+    make_folder(path.parent)
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ArborvoxError(refusal) from None
+        yield
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ArborvoxError(f"{folder} cannot be a folder: a file has that name.") from None
+
+
+@contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary neighbour of `path`; it takes the final name only if the block succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    make_folder(path.parent)
+    if path.is_dir():
+        raise ArborvoxError(f"{path} is a folder; give the name of a file.")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)  # nobody asked for the temporary one
+        raise
     os.close(handle)
     part = Path(name)
     try:
@@ -68,7 +95,7 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
 
     `seal` is the file that says "this folder is whole": it is withdrawn first and published last.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     stage = Path(tempfile.mkdtemp(prefix=f".staging-{os.getpid()}-", dir=out))
     _remove_deserted(out)
     try:

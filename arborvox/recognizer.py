@@ -19,6 +19,10 @@ from arborvox.tokens.segmentation import PIECE_SPACE
 BLOCK_S = 30.0
 
 
+class UnusableRecordingError(ArborvoxError):
+    """A recording cannot be read; the message names it."""
+
+
 class Recognizer:
     """A trained model that writes down what recordings say."""
 
@@ -29,14 +33,20 @@ class Recognizer:
     def transcribe(self, path: str | Path) -> Transcript:
         """Transcribe a recording of any format and length; memory does not grow with the length.
 
-        Raises AudioProblem for what is no recording. Silence, and no samples at all, give "".
+        Raises ArborvoxError for what is no recording. Silence, and no samples at all, give "".
         """
+        try:
+            return self._transcribe(Path(path))
+        except audio.AudioProblem as problem:
+            raise UnusableRecordingError(f"{path}: {problem}.") from None
+
+    def _transcribe(self, path: Path) -> Transcript:
         rate = self.engine.features_config.sampling_rate
         num_samples = 0
 
         def blocks() -> Iterable[audio.Samples]:
             nonlocal num_samples
-            for block in audio.stream(Path(path), rate, BLOCK_S):
+            for block in audio.stream(path, rate, BLOCK_S):
                 num_samples += len(block)
                 yield block
 
@@ -109,8 +119,8 @@ def transcribe_files(
         for file, target in zip(files, targets, strict=True):
             try:
                 transcript = recognizer.transcribe(file)
-            except audio.AudioProblem as problem:
-                warn(f"{file}: {problem}.")
+            except UnusableRecordingError as error:
+                warn(str(error))
                 num_failed += 1
             else:
                 if not transcript.duration_s:

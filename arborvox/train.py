@@ -36,7 +36,7 @@ from arborvox.training.plan import Planner, stream_orders
 from arborvox.training.preparation import TrainingData, prepare_data
 from arborvox.training.ranks import Ranks, exchange_gradients, join_ranks
 from arborvox.training.records import Records, StepMeasures, live_line, read_records
-from arborvox.training.schedule import make_schedule
+from arborvox.training.schedule import make_schedule, warn_of_long_warmup
 from arborvox.training.state import (
     Evaluation,
     Progress,
@@ -121,6 +121,12 @@ class Trainer:
         state = run.newest_state()
         if state is not None:
             self.progress = self._resume(state)
+            if self.progress.outgrew(self.config):
+                raise ArborvoxError(
+                    f"{run.root} has gone {self.progress.step} steps, further than "
+                    "train.max_steps, train.max_epochs or train.patience now allow; choose "
+                    "another --out."
+                )
         else:
             precision = choose_precision(self.config.precision, ranks.device, recipe.model.width)
             self.progress = Progress(precision=precision)
@@ -142,6 +148,8 @@ class Trainer:
         )
         num_batches = len(self.planner.plan(0)) * self.config.max_epochs
         self.total_steps = self.config.max_steps or -(-num_batches // self.config.accumulate)
+        if ranks.first:
+            warn_of_long_warmup(self.config, self.total_steps)
         self.rate = make_schedule(
             self.config, width=recipe.model.width, total_steps=self.total_steps
         )

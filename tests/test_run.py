@@ -12,8 +12,9 @@ from tiny_corpus import run_process
 from tiny_experiment import VARIANTS, write_recipe, write_recordings
 
 from arborvox.errors import ArborvoxError
+from arborvox.files import hold
 from arborvox.pipeline import work
-from arborvox.pipeline.experiment import run_experiment
+from arborvox.pipeline.experiment import LOCK_NAME, run_experiment
 from arborvox.pipeline.stages import RECORD_NAME
 
 SCRIPT = str(Path(__file__).with_name("run_command.py"))
@@ -262,7 +263,5 @@ def test_a_killed_run_ends_like_one_that_was_not(
 
 
 def test_two_runs_in_one_folder_exclude_each_other(copied: Path, recordings: Path) -> None:
-    from arborvox.pipeline.experiment import _hold
-
-    with _hold(copied / "out"), pytest.raises(ArborvoxError, match="is at work in"):
+    with hold(copied / "out" / LOCK_NAME, ""), pytest.raises(ArborvoxError, match="is at work in"):
         done_again(copied, recordings)

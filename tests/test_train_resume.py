@@ -15,8 +15,10 @@ from tiny_corpus import (
 )
 
 from arborvox.errors import ArborvoxError
+from arborvox.tokens import Tokenizer
+from arborvox.train import train as run_training
 from arborvox.training.loader import CAN_SEE_SENDERS
-from arborvox.training.state import differing_keys
+from arborvox.training.state import Evaluation, Progress, differing_keys
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +101,43 @@ def test_another_recipe_is_refused_with_its_keys(corpus: TinyCorpus, tmp_path: P
         train_corpus(other, corpus, tmp_path / "run")
 
 
+def test_before_the_first_save_a_mistake_may_be_mended(corpus: TinyCorpus, tmp_path: Path) -> None:
+    wrong = make_recipe(train={"max_steps": 2, "init_from": str(tmp_path / "nowhere")})
+    with pytest.raises(ArborvoxError, match="nowhere"):
+        train_corpus(wrong, corpus, tmp_path / "run")
+    right = make_recipe(train={"max_steps": 2}, model={"dropout": 0.2})
+    assert train_corpus(right, corpus, tmp_path / "run").progress.step == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "less"),
+    [({"max_steps": 4}, {"max_steps": 2}), ({"max_epochs": 2}, {"max_epochs": 1})],
+)
+def test_a_run_is_not_shortened_afterwards(
+    limits: dict[str, int], less: dict[str, int], corpus: TinyCorpus, tmp_path: Path
+) -> None:
+    base = {"max_steps": None, "save_every": 2}
+    train_corpus(make_recipe(train={**base, **limits}), corpus, tmp_path / "run")
+    train_corpus(make_recipe(train={**base, **limits}), corpus, tmp_path / "run")
+    with pytest.raises(ArborvoxError, match="further than"):
+        train_corpus(make_recipe(train={**base, **less}), corpus, tmp_path / "run")
+
+
+def test_patience_that_would_have_ended_a_run_is_noticed() -> None:
+    scores = [0.9, 0.8, 0.85, 0.81, 0.7, 0.71]
+    progress = Progress(step=6, evaluations=[Evaluation(n, s) for n, s in enumerate(scores)])
+    assert progress.evaluations_without_gain == 1
+    limits = {"max_steps": 6}
+    assert progress.outgrew(make_recipe(train={**limits, "patience": 2}).train)
+    assert not progress.outgrew(make_recipe(train={**limits, "patience": 3}).train)
+
+
+def test_what_training_does_not_read_may_change() -> None:
+    one, two = make_recipe(), make_recipe()
+    other = two.model_copy(update={"name": "other", "tokens": two.tokens.model_copy()})
+    assert differing_keys(one, other) == []
+
+
 def test_end_of_a_cosine_is_part_of_the_recipe() -> None:
     """Elsewhere a run may be lengthened; a cosine's shape depends on its end."""
     for schedule, keys in (("warmup", []), ("cosine", ["train.max_steps"])):
@@ -114,6 +153,19 @@ def test_other_manifests_are_refused(corpus: TinyCorpus, tmp_path: Path) -> None
     other = make_corpus(tmp_path / "other", seed=1)
     with pytest.raises(ArborvoxError, match=r"another cuts_train.jsonl.gz"):
         train_corpus(recipe, other, tmp_path / "run")
+
+
+def test_tokens_of_another_language_are_refused(corpus: TinyCorpus, tmp_path: Path) -> None:
+    units = ("<eos>", "<unk>", "ǂ", "ǃ")
+    Tokenizer(unit="phone", units=units, counts={"xx": (1, 1, 1, 1)}).save(tmp_path / "tokens.json")
+    with pytest.raises(ArborvoxError, match="100% of the units"):
+        run_training(
+            make_recipe(output="softmax"),
+            out=tmp_path / "run",
+            manifests=corpus.manifests,
+            tokens=tmp_path / "tokens.json",
+            tree=None,
+        )
 
 
 def test_finished_run_only_repeats_its_end(corpus: TinyCorpus, tmp_path: Path) -> None:

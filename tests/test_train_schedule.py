@@ -3,7 +3,13 @@
 import pytest
 
 from arborvox.config import TrainConfig
-from arborvox.training.schedule import cosine_rate, make_schedule, noam_rate, warmup_rate
+from arborvox.training.schedule import (
+    cosine_rate,
+    make_schedule,
+    noam_rate,
+    warmup_rate,
+    warn_of_long_warmup,
+)
 
 
 @pytest.mark.parametrize("kind", ["warmup", "noam", "cosine"])
@@ -45,3 +51,10 @@ def test_no_warm_up_is_no_division_by_zero(kind: str) -> None:
     """Zero warm-up steps begin at the peak."""
     config = TrainConfig(schedule=kind, warmup_steps=0, learning_rate=0.1)
     assert make_schedule(config, width=64, total_steps=10)(1) > 0
+
+
+def test_a_warm_up_longer_than_the_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    warn_of_long_warmup(TrainConfig(warmup_steps=50), total_steps=100)
+    assert capsys.readouterr().err == ""
+    warn_of_long_warmup(TrainConfig(), total_steps=300)
+    assert "set train.warmup_steps to about 30" in capsys.readouterr().err

@@ -93,7 +93,10 @@ def decode(
 
 def transcribe(
     run: Run,
-    files: Annotated[list[Path], typer.Argument(help="Recordings of any format and length.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Recordings of any format and length.", readable=False),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Folder for the transcripts; standard output if left out.")
     ] = None,

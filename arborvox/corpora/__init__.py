@@ -79,7 +79,8 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
         if not any(stats.utterances(split) for split in ("train", "dev", "test")):
             _publish_list(stage, out)
             raise ArborvoxError(
-                f"{config.source} holds no usable utterance; {out / SKIPPED_NAME} says why."
+                f"{config.source} holds no usable utterance; see {out / SKIPPED_NAME}"
+                f"{', and the choice of languages' if config.languages else ''}."
             )
         for part_stats, folder in more:
             add_training_cuts(stage, stats, part_stats, folder)

@@ -142,20 +142,20 @@ def _choose_mode(wanted: str, loaded: LoadedModel) -> str:
     has_ctc, has_decoder = loaded.model.ctc is not None, loaded.model.decoder is not None
     if wanted == "auto":
         return "joint" if has_ctc and has_decoder else "ctc-beam" if has_ctc else "attention-beam"
-    if wanted in ("ctc-greedy", "ctc-beam", "joint", "rescoring") and not has_ctc:
-        raise ArborvoxError(
-            f"{loaded.folder} has no CTC branch, so mode {wanted} cannot be used; "
-            f"choose attention-greedy or attention-beam."
-        )
     try:
-        check_mode(wanted, has_decoder=has_decoder)
+        check_mode(wanted, has_ctc=has_ctc, has_decoder=has_decoder)
     except ArborvoxError as error:
         raise ArborvoxError(f"{loaded.folder}: {error}") from None
     return wanted
 
 
-def check_mode(wanted: str, *, has_decoder: bool) -> None:
-    """Refuse a search that needs an attention decoder where there is none."""
+def check_mode(wanted: str, *, has_ctc: bool, has_decoder: bool) -> None:
+    """Refuse a search that needs a branch which the model does not have."""
+    if wanted in ("ctc-greedy", "ctc-beam", "joint", "rescoring") and not has_ctc:
+        raise ArborvoxError(
+            f"There is no CTC branch, so mode {wanted} cannot be used; "
+            f"choose attention-greedy or attention-beam."
+        )
     if not has_decoder and wanted != "auto" and not wanted.startswith("ctc"):
         raise ArborvoxError(
             f"There is no attention decoder, so mode {wanted} cannot be used; "

@@ -21,7 +21,7 @@ from arborvox.decode.engine import GREEDY_MODES, DecodeConfig, Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.network import STAGES
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_json, write_json_atomic
+from arborvox.files import hold, read_json, write_json_atomic
 from arborvox.model.checkpoint import load_checkpoint
 from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
 
@@ -46,8 +46,17 @@ def decode_manifest(run: Path, manifest: Path, config: DecodeConfig, out: Path) 
     loaded = load_checkpoint(run)
     engine = Engine(loaded, config)
     header = _header(loaded.folder, manifest, engine)
+    utterances = list(read_manifest(manifest, loaded.tokenizer))
+    with hold(out, f"Another `arborvox decode` is writing {out}."):
+        return _decode_rest(utterances, engine, header, out)
+
+
+def _decode_rest(
+    utterances: list[Utterance], engine: Engine, header: dict[str, Any], out: Path
+) -> Decoded:
+    """Decode what is not yet in the file of results."""
     done = _open_results(out, header)
-    utterances = [u for u in read_manifest(manifest, loaded.tokenizer) if u.id not in done]
+    utterances = [utterance for utterance in utterances if utterance.id not in done]
     if done:
         say(f"{len(done)} utterances are in {out} already, {len(utterances)} are left.")
     if utterances:
@@ -58,7 +67,7 @@ def decode_manifest(run: Path, manifest: Path, config: DecodeConfig, out: Path) 
         out.open("a", encoding="utf-8", newline="\n") as results,
         progress("decoding", len(utterances)) as advance,
     ):
-        for batch in cut_by_length(utterances, config.batch_s):
+        for batch in cut_by_length(utterances, engine.config.batch_s):
             heard, features = _read_speech(batch, engine)
             num_failed += len(batch) - len(heard)
             found = engine.recognise(features)

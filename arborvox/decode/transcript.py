@@ -1,8 +1,15 @@
 """Transcripts, and how they are written: text, JSON, and two kinds of subtitles."""
 
 import json
+import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+
+# What people can read while it stands there: two lines of a usual width, for a few seconds.
+CUE_LINE_CHARS, CUE_LINES = 42, 2
+CUE_MAX_S = 7.0
+CUE_PAUSE_S = 0.6  # a new cue after it
+CUE_LINGER_S = 0.5  # a cue stays when its last word is over, if there is time
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,61 @@ class Transcript:
         return max(seconds, key=lambda name: seconds[name]) if seconds else None
 
 
+@dataclass(frozen=True)
+class Cue:
+    """What stands on the screen at once."""
+
+    start_s: float
+    end_s: float
+    text: str  # with line breaks
+
+
+def cut_into_cues(transcript: Transcript) -> list[Cue]:
+    """Cut segments into subtitles at pauses, and where they would be too long to read."""
+    cues: list[Cue] = []
+    for segment in transcript.segments:
+        groups: list[list[tuple[str, float, float]]] = []
+        for word in _timed_words(segment):
+            if not groups or not _fits(groups[-1], word):
+                groups.append([])
+            groups[-1].append(word)
+        for place, group in enumerate(groups):
+            later = groups[place + 1][0][1] if place + 1 < len(groups) else segment.end_s
+            start, end = group[0][1], group[-1][2]
+            lines = textwrap.wrap(" ".join(text for text, _, _ in group), CUE_LINE_CHARS)
+            cues.append(Cue(start, max(end, min(end + CUE_LINGER_S, later)), "\n".join(lines)))
+    return cues
+
+
+def _timed_words(segment: Segment) -> list[tuple[str, float, float]]:
+    """Return words with their times; where the model cannot tell, by their share of the text."""
+    timed = [
+        (word.text, word.start_s, word.end_s)
+        for word in segment.words
+        if word.start_s is not None and word.end_s is not None
+    ]
+    if "".join(text for text, _, _ in timed) == segment.text.replace(" ", ""):
+        return timed
+    texts = segment.text.split()
+    per_char = (segment.end_s - segment.start_s) / max(sum(map(len, texts)), 1)
+    words, done = [], 0
+    for text in texts:
+        start = segment.start_s + done * per_char
+        done += len(text)
+        words.append((text, start, segment.start_s + done * per_char))
+    return words
+
+
+def _fits(group: list[tuple[str, float, float]], word: tuple[str, float, float]) -> bool:
+    """Whether a word may stand in the same cue as those before it."""
+    text = " ".join([*(text for text, _, _ in group), word[0]])
+    return (
+        len(textwrap.wrap(text, CUE_LINE_CHARS)) <= CUE_LINES
+        and word[2] - group[0][1] <= CUE_MAX_S
+        and word[1] - group[-1][2] < CUE_PAUSE_S
+    )
+
+
 def to_txt(transcript: Transcript) -> str:
     """Write one line for each segment."""
     return "".join(f"{segment.text}\n" for segment in transcript.segments if segment.text)
@@ -68,21 +130,17 @@ def to_json(transcript: Transcript) -> str:
 
 def to_srt(transcript: Transcript) -> str:
     """Write SubRip subtitles."""
-    spoken = [segment for segment in transcript.segments if segment.text]
     return "".join(
-        f"{number}\n{_clock(segment.start_s, ',')} --> {_clock(segment.end_s, ',')}\n"
-        f"{segment.text}\n\n"
-        for number, segment in enumerate(spoken, start=1)
+        f"{number}\n{_clock(cue.start_s, ',')} --> {_clock(cue.end_s, ',')}\n{cue.text}\n\n"
+        for number, cue in enumerate(cut_into_cues(transcript), start=1)
     )
 
 
 def to_vtt(transcript: Transcript) -> str:
     """Write WebVTT subtitles."""
     cues = "".join(
-        f"{_clock(segment.start_s, '.')} --> {_clock(segment.end_s, '.')}\n"
-        f"{_escape(segment.text)}\n\n"
-        for segment in transcript.segments
-        if segment.text
+        f"{_clock(cue.start_s, '.')} --> {_clock(cue.end_s, '.')}\n{_escape(cue.text)}\n\n"
+        for cue in cut_into_cues(transcript)
     )
     return f"WEBVTT\n\n{cues}"
 

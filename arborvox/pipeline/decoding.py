@@ -33,7 +33,11 @@ def check_search(recipe: Recipe, variant: str) -> None:
     """Refuse a search that the model could not do before it is trained."""
     config = recipe.decode
     try:
-        engine.check_mode(config.mode, has_decoder=recipe.model.decoder != "none")
+        engine.check_mode(
+            config.mode,
+            has_ctc=recipe.model.ctc_weight > 0,
+            has_decoder=recipe.model.decoder != "none",
+        )
         _search(config, None)
     except ArborvoxError as error:
         raise ArborvoxError(f"variant {variant}: decode: {error}") from None

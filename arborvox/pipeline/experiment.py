@@ -1,9 +1,7 @@
 """`arborvox run`: from a recipe to a report, doing only what has not been done."""
 
-import fcntl
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from arborvox.config import show_recipe
 from arborvox.console import say
 from arborvox.corpora.manifests import STATS_NAME
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_json, write_text_atomic
+from arborvox.files import hold, read_json, write_text_atomic
 from arborvox.model.checkpoint import WEIGHTS
 from arborvox.pipeline import work
 from arborvox.pipeline.board import (
@@ -60,8 +58,7 @@ def run_experiment(
     out = out.absolute()
     plan = make_plan(variants, seeds, out)
     _check_sources(plan)
-    out.mkdir(parents=True, exist_ok=True)
-    with _hold(out):
+    with hold(out / LOCK_NAME, f"Another `arborvox run` is at work in {out}."):
         whole = show_recipe(base)
         write_text_atomic(out / RECIPE_NAME, whole)
         board = Board(plan)
@@ -240,14 +237,3 @@ def _command(recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[
     for override in overrides:
         words += ["--set", override]
     return shlex.join(words)
-
-
-@contextmanager
-def _hold(out: Path) -> Iterator[None]:
-    """Keep a second `arborvox run` out of the folder; the hold ends with the process."""
-    with (out / LOCK_NAME).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ArborvoxError(f"Another `arborvox run` is at work in {out}.") from None
-        yield

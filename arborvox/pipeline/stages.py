@@ -128,7 +128,10 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
     path = folder / RECORD_NAME
     if not path.is_file():
         return None
-    record = read_json(path)
+    try:
+        record = read_json(path)
+    except ArborvoxError:
+        record = None
     if not isinstance(record, dict):
         raise ArborvoxError(f"{path} is damaged; delete its folder to have the stage done again.")
     return record

@@ -37,6 +37,7 @@ from arborvox.tree.measures import entropy_bits, expected_code_length
 
 # Data tables with more languages than this show the tested ones and the total.
 MOST_LANGUAGES_SHOWN = 20
+HARDLY_ANYTHING_HEARD = 0.9  # pooled error rate
 
 
 def finding_blocks(analyses: Sequence[SettingAnalysis]) -> list[Block]:
@@ -46,6 +47,15 @@ def finding_blocks(analyses: Sequence[SettingAnalysis]) -> list[Block]:
         main = analysis.metrics[0]
         if len(analyses) > 1:
             blocks.append(Paragraph(f"Where {SETTINGS[analysis.setting]}:"))
+        lost = [m for m in main.models if m.scores.pooled.rate.value >= HARDLY_ANYTHING_HEARD]
+        if lost:
+            names = ", ".join(f"{m.label} ({points(m.scores.pooled.rate.value)})" for m in lost)
+            told = (
+                f"**Hardly anything is recognised** by {names}: near 100 % the {main.metric.label} "
+                "tells how much a model writes rather than what it hears, and a difference "
+                "between such models means little."
+            )
+            blocks.append(Paragraph(told, emphasis=True))
         findings = verdicts(main.pairings, main.metric.label)
         blocks += [Paragraph(finding, emphasis=True) for finding in findings]
         if len(main.models) == 1:

@@ -16,6 +16,8 @@ from arborvox.training.loader import measure_cmvn
 from arborvox.training.ranks import Ranks
 from arborvox.training.state import RunFolder
 
+MOST_UNKNOWN = 0.5  # of the units; more than this are another language's tokens
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -90,4 +92,13 @@ def _tell(table: UtteranceTable, split: str, manifest: Path) -> None:
             f"left out; they are listed in {table.folder / 'skipped.tsv'}."
         )
     if table.num_unknown:
-        warn(f"{table.num_unknown} units of {manifest.name} are not in the tokens: <unk>.")
+        share = table.num_unknown / max(table.num_units, 1)
+        if split == "train" and share > MOST_UNKNOWN:
+            raise ArborvoxError(
+                f"{share:.0%} of the units of {manifest} are not in the tokens; give the tokens "
+                "that were made from these manifests."
+            )
+        warn(
+            f"{table.num_unknown} units of {manifest.name} ({share:.1%}) are not in the tokens: "
+            "<unk>."
+        )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from arborvox.config import TrainConfig
+from arborvox.console import warn
 
 Schedule = Callable[[int], float]
 
@@ -38,3 +39,13 @@ def make_schedule(config: TrainConfig, *, width: int, total_steps: int) -> Sched
         "cosine": partial(cosine_rate, peak=peak, warmup_steps=warmup, total_steps=total_steps),
     }
     return schedules[config.schedule]
+
+
+def warn_of_long_warmup(config: TrainConfig, total_steps: int) -> None:
+    """Say so where a run would end before it has come to its learning rate."""
+    if config.warmup_steps >= total_steps:
+        warn(
+            f"train.warmup_steps is {config.warmup_steps}, but the run has {total_steps} steps and "
+            "will not come to its learning rate; set train.warmup_steps to about "
+            f"{max(total_steps // 10, 1)}."
+        )

@@ -123,7 +123,8 @@ class RunFolder:
 
         same_start: the caller knows that both start from the same weights, wherever they lie.
         """
-        if self.config.exists():
+        # Without a state nothing was learnt yet, and a mistake may be mended.
+        if self.config.exists() and self.newest_state() is not None:
             keys = differing_keys(load_recipe(self.config), recipe)
             if same_start and "train.init_from" in keys:
                 keys.remove("train.init_from")

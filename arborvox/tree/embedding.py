@@ -46,7 +46,10 @@ def read_embedding(checkpoint: Path) -> NDArray[np.floating]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    path = checkpoint / "model.safetensors" if checkpoint.is_dir() else checkpoint
+    path = checkpoint
+    if checkpoint.is_dir():
+        run_final = checkpoint / "final"
+        path = (run_final if run_final.is_dir() else checkpoint) / "model.safetensors"
     if not path.is_file():
         raise ArborvoxError(f"There is no checkpoint file {path}.")
     try:

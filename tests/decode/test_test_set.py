@@ -16,6 +16,7 @@ from arborvox.decode.engine import MODES, DecodeConfig, Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.test_set import cut_by_length, decode_manifest
 from arborvox.errors import ArborvoxError
+from arborvox.files import hold
 from arborvox.score.hypotheses import read_hypotheses
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID
 
@@ -201,6 +202,19 @@ def test_batches_hold_utterances_of_about_one_length() -> None:
 def test_impossible_wishes_are_refused(keys: dict[str, object], message: str) -> None:
     with pytest.raises(ArborvoxError, match=message):
         DecodeConfig(**keys)  # type: ignore[arg-type]
+
+
+def test_a_wrong_manifest_leaves_nothing_behind(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArborvoxError, match=r"none\.jsonl\.gz"):
+        decode_manifest(run, tmp_path / "none.jsonl.gz", DecodeConfig(), tmp_path / "a.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_do_not_write_the_same_file(run: Path, manifest: Path, tmp_path: Path) -> None:
+    out = tmp_path / "hyps.jsonl"
+    with hold(out, ""), pytest.raises(ArborvoxError, match="is writing"):
+        decode_manifest(run, manifest, DecodeConfig(mode="ctc-greedy"), out)
+    assert decode_manifest(run, manifest, DecodeConfig(mode="ctc-greedy"), out).num_utterances == 6
 
 
 def test_missing_branches_are_named(manifest: Path, tmp_path: Path) -> None:

@@ -140,6 +140,14 @@ def test_several_comparisons_are_corrected_for_their_number(markdown: str) -> No
     assert markdown.count("as one of 2 comparisons, by Holm's correction") == 4
 
 
+def test_models_that_hear_nothing_are_told(tmp_path: Path, markdown: str) -> None:
+    make_experiment(tmp_path, {"first": 0.2, "second": 1.0})
+    make_report(tmp_path, tmp_path / "report")
+    told = (tmp_path / "report/report.md").read_text(encoding="utf-8")
+    assert "**Hardly anything is recognised** by Second (" in told
+    assert "Hardly anything" not in markdown
+
+
 def test_two_models_that_name_each_other_are_one_comparison(tmp_path: Path) -> None:
     rates = {"first": 0.1, "second": 0.2}
     make_experiment(tmp_path, rates, against={"first": "second", "second": "first"})
