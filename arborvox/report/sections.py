@@ -37,6 +37,8 @@ from arborvox.tree.measures import entropy_bits, expected_code_length
 
 # Data tables with more languages than this show the tested ones and the total.
 MOST_LANGUAGES_SHOWN = 20
+# More columns than these fit neither on a page of paper nor beside each other on a screen.
+MOST_LANGUAGES_ACROSS = 10
 HARDLY_ANYTHING_HEARD = 0.9  # pooled error rate
 
 
@@ -80,29 +82,37 @@ def result_blocks(analysis: SettingAnalysis, *, alone: bool) -> list[Block]:
 
 
 def _rate_table(analysis: MetricAnalysis) -> Table:
+    """Lay out models by languages as in the paper, or across where that would be too wide."""
     languages = list(analysis.num_utterances)
+    titles = (*languages, "Overall (mean)", "Overall (pooled)")
     columns = [[m.scores.languages[name].rate for m in analysis.models] for name in languages]
     columns += [[m.scores.macro for m in analysis.models]]
     columns += [[m.scores.pooled.rate for m in analysis.models]]
-    best = [_best_places([estimate.value for estimate in column]) for column in columns]
-    rows = []
+    cells = [_rate_cells(column) for column in columns]
     for place, model in enumerate(analysis.models):
-        cells = [
-            Cell(points(column[place].value), _interval(column[place]), place in lowest)
-            for column, lowest in zip(columns, best, strict=True)
-        ]
-        cells[-2:] = [
-            _with_spread(cell, spread)
-            for cell, spread in zip(
-                cells[-2:], (model.macro_spread, model.pooled_spread), strict=True
-            )
-        ]
-        rows.append((Cell(model.label), *cells))
+        cells[-2][place] = _with_spread(cells[-2][place], model.macro_spread)
+        cells[-1][place] = _with_spread(cells[-1][place], model.pooled_spread)
+    labels = tuple(model.label for model in analysis.models)
+    if len(languages) > MOST_LANGUAGES_ACROSS:
+        header = ("Language", *labels)
+        rows = [(Cell(title), *column) for title, column in zip(titles, cells, strict=True)]
+    else:
+        header = ("Model", *titles)
+        rows = [(Cell(label), *(column[n] for column in cells)) for n, label in enumerate(labels)]
     return Table(
-        header=("Model", *languages, "Overall (mean)", "Overall (pooled)"),
+        header=header,
         rows=tuple(rows),
         caption=f"{analysis.metric.label} in %, 95 % intervals below; {_seeds_told(analysis)}.",
     )
+
+
+def _rate_cells(rates: Sequence[Estimate]) -> list[Cell]:
+    """Write the rates of all models, the lowest marked."""
+    lowest = _best_places([rate.value for rate in rates])
+    return [
+        Cell(points(rate.value), _interval(rate), place in lowest)
+        for place, rate in enumerate(rates)
+    ]
 
 
 def _seeds_told(analysis: MetricAnalysis) -> str:

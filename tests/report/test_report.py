@@ -10,7 +10,7 @@ import pytest
 from made_up import LANGUAGES, make_experiment
 
 from arborvox.errors import ArborvoxError
-from arborvox.report import make_report
+from arborvox.report import make_report, sections
 from arborvox.report.experiment import load_experiment
 
 VOID = {"meta", "img", "line", "rect", "br"}
@@ -138,6 +138,18 @@ def test_many_comparisons_without_a_finding_share_a_paragraph(tmp_path: Path) ->
 
 def test_several_comparisons_are_corrected_for_their_number(markdown: str) -> None:
     assert markdown.count("as one of 2 comparisons, by Holm's correction") == 4
+
+
+def test_many_languages_stand_below_each_other(
+    tmp_path: Path, markdown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "| Model | ca | es | it | Overall (mean) | Overall (pooled) |" in markdown
+    monkeypatch.setattr(sections, "MOST_LANGUAGES_ACROSS", 2)
+    make_experiment(tmp_path, {"first": 0.2, "second": 0.3}, seeds=[0])
+    make_report(tmp_path, tmp_path / "report")
+    told = (tmp_path / "report/report.md").read_text(encoding="utf-8")
+    assert "| Language | First | Second |" in told
+    assert "| Overall (pooled) |" in told
 
 
 def test_models_that_hear_nothing_are_told(tmp_path: Path, markdown: str) -> None:
