@@ -31,7 +31,7 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# No data needed: three synthetic languages, two models, a report, a transcription (~10 minutes).
+# No data needed: three synthetic languages, two models, a report, a transcription (~5 minutes).
 demo: setup
 	sh recipes/demo.sh $(BIN)/arborvox demo
 

@@ -6,11 +6,19 @@ A recipe is a YAML file with some of the sections below; what it leaves out keep
 
 import difflib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from arborvox.errors import ArborvoxError
 from arborvox.yaml12 import dump_yaml, key_lines, parse_yaml
@@ -259,13 +267,20 @@ class ReportConfig(Section):
 class VariantConfig(Section):
     """One model of a comparison: a name, and what is set otherwise than in the rest."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    name: str
     label: str | None = None
     set: dict[str, Any] = Field(default_factory=dict)
     # The variant that this one is measured against; the first one if none is named.
     against: str | None = None
     # A pretrained model is trained for others to start from (`train.init_from: NAME`), not scored.
     role: Literal["compare", "pretrain"] = "compare"
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+            raise ValueError("a variant's name has a-z, 0-9, _ . - only; a label may be any text")
+        return name
 
 
 class Recipe(Section):

@@ -138,6 +138,7 @@ def test_equal_names_are_refused(tmp_path: Path) -> None:
     [
         ([{"name": "one", "set": {"train.seed": 3}}], r"one sets train\.seed.*--seeds"),
         ([{"name": "one", "label": "two"}, {"name": "two"}], "two variants have the label two"),
+        ([{"name": "my model"}], r"variants\.0\.name: a variant's name has a-z"),
         ([{"name": "one", "set": {"train.init_from": "oen"}}], r"oen is neither a variant"),
         ([{"name": "one", "set": {"tree.kind": "embedding"}}], r"one: .*tree\.embedding_from"),
         (

@@ -60,6 +60,7 @@ def _read_pairs(source: Path, config: FolderConfig, skipped: list[Skipped]) -> I
     language = _one_language(config, source)
     root = source.resolve()
     texts: dict[Path, Path] = {}
+    taken: set[Path] = set()
     recordings = []
     for folder, subfolders, names in os.walk(root):  # does not follow links: no loops
         subfolders.sort()
@@ -78,8 +79,10 @@ def _read_pairs(source: Path, config: FolderConfig, skipped: list[Skipped]) -> I
         shown = str(path.relative_to(root))
         text_file = texts.pop(path.with_suffix(""), None)
         if text_file is None:
-            skipped.append(Skipped(shown, f"no text: {path.stem}.txt is missing"))
+            why = "belongs to another recording" if path.with_suffix("") in taken else "is missing"
+            skipped.append(Skipped(shown, f"no text: {path.stem}.txt {why}"))
             continue
+        taken.add(path.with_suffix(""))
         try:
             text = text_file.read_text(encoding="utf-8-sig")
         except (UnicodeDecodeError, OSError) as error:

@@ -1,6 +1,7 @@
 """A report as Markdown, for repositories and for people who read in a terminal."""
 
 import os
+import re
 from pathlib import Path
 
 from arborvox.report.document import (
@@ -64,7 +65,8 @@ def _row(cells: list[str]) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text = escape_markdown(cell.text)
+    parts = re.split(r"(`[^`]+`)", cell.text)  # code stays as it is
+    text = "".join(part if n % 2 else escape_markdown(part) for n, part in enumerate(parts))
     marked = f"**{text}**" if cell.best or cell.strong else text
     return f"{marked} {escape_markdown(cell.note)}".strip()
 
