@@ -143,10 +143,11 @@ def test_equal_names_are_refused(tmp_path: Path) -> None:
         ([{"name": "one", "set": {"tree.kind": "embedding"}}], r"one: .*tree\.embedding_from"),
         (
             [
-                {"name": "one", "set": {"decode.inventory": "none"}},
-                {"name": "two", "set": {"decode.inventory": "corpus"}},
+                {"name": "one", "set": {"decode.inventory": "both"}},
+                {"name": "two", "set": {"decode.inventory": "none"}},
+                {"name": "three", "set": {"decode.inventory": "corpus"}},
             ],
-            r"one and two cannot be compared: decode\.inventory",
+            r"one, two, three cannot be compared: decode\.inventory",
         ),
         (
             [{"name": "one", "set": {"decode.mode": "joint", "model.decoder": "none"}}],

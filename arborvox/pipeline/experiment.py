@@ -68,7 +68,7 @@ def run_experiment(
                 worked |= _do(stage, board, out)
             _check_test_sets(plan)
             for stage in plan.stages:
-                if stage not in plan.prepares:
+                if stage.kind != "prepare":
                     worked |= _do(stage, board, out)
         told = _describe(plan, variants, command, whole)
         if worked or not _is_told(told, out):

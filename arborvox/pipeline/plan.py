@@ -87,13 +87,12 @@ def make_plan(variants: Sequence[Variant], seeds: Sequence[int], out: Path) -> P
 
 def _check_comparable(legs: Sequence[Leg]) -> None:
     """Refuse models of which no table could hold all."""
-    first = legs[0]
-    for leg in legs:
-        if not set(leg.decodes) & set(first.decodes):
-            raise ArborvoxError(
-                f"The variants {first.variant.name} and {leg.variant.name} cannot be compared: "
-                "decode.inventory is none for one and corpus for the other; set it to both."
-            )
+    if not set.intersection(*(set(leg.decodes) for leg in legs)):
+        names = ", ".join(dict.fromkeys(leg.variant.name for leg in legs))
+        raise ArborvoxError(
+            f"The variants {names} cannot be compared: decode.inventory is none for some and "
+            "corpus for others; set it to both."
+        )
 
 
 def _needed_names(variant: Variant, variants: Iterable[Variant], seed: int) -> set[str]:
