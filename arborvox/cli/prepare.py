@@ -44,7 +44,10 @@ Foreign = Annotated[
 ]
 Unit = Annotated[
     Literal["text", "phones"],
-    typer.Option("--unit", help="What is to be learned: text, or phones (read by espeak-ng)."),
+    typer.Option(
+        "--unit",
+        help="What is to be learned: text, or phones: those of a folder, or read by espeak-ng.",
+    ),
 ]
 Alpha = Annotated[
     float, typer.Option("--alpha", help="How much small languages are favoured: 1 not, 0 fully.")
