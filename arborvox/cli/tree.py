@@ -66,12 +66,16 @@ def build(
     ] = Weighting.language,
     seed: Annotated[int, typer.Option(help="random, shuffled: which tree is drawn.")] = 0,
     embedding_from: Annotated[
-        Path | None, typer.Option(help="embedding: the checkpoint folder of a trained model.")
+        Path | None, typer.Option(help="embedding: the run or checkpoint folder of a model.")
     ] = None,
 ) -> None:
     """Build a tree over a vocabulary."""
     from arborvox.tokens.reports import make_tree
 
+    if embedding_from is not None and embedding_from.is_dir():
+        from arborvox.model.checkpoint import find_checkpoint
+
+        embedding_from = find_checkpoint(embedding_from)
     make_tree(
         tokens,
         out,

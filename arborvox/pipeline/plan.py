@@ -20,7 +20,7 @@ from arborvox.pipeline.decoding import (
 from arborvox.pipeline.fingerprints import digest_listing, digest_source, digest_value
 from arborvox.pipeline.stages import Stage, recorded_settings
 from arborvox.pipeline.variants import Variant, order_by_need
-from arborvox.training.state import FREE_KEYS
+from arborvox.training.state import FREE_KEYS, LEARNT_SECTIONS
 
 KINDS = ("prepare", "tokens", "tree", "train", "decode", "score")
 # Each seed draws such a tree anew: a control should be chance, not one lucky tree.
@@ -244,9 +244,7 @@ class _Planner:
             inputs["first weights"] = start / WEIGHTS
         augment = recipe.augment
         noises = [Path(p) for p in (augment.noise_folder, augment.reverb_folder) if p is not None]
-        settings = {
-            name: _effective(recipe, name) for name in ("features", "augment", "model", "train")
-        }
+        settings = {name: _effective(recipe, name) for name in LEARNT_SECTIONS}
         return self._stage(
             (f"runs/{variant.name}/seed-{seed}/train",),
             "train",

@@ -269,12 +269,11 @@ def speed_blocks(experiment: Experiment, folder: Path, settings: Sequence[str]) 
             (Cell(model.label), *(Cell(f"{value:.4f}") for value in row))
             for model, row in zip(experiment.models, means, strict=True)
         )
-        ways = {
-            _way_of_decoding(timing): model.label
-            for model, of in zip(reversed(experiment.models), reversed(timings), strict=True)
-            for timing in of
-        }
-        told = "; ".join(f"{way} ({label})" for way, label in reversed(ways.items()))
+        ways: dict[str, str] = {}  # and the first model that went it
+        for model, of in zip(experiment.models, timings, strict=True):
+            for timing in of:
+                ways.setdefault(_way_of_decoding(timing), model.label)
+        told = "; ".join(f"{way} ({label})" for way, label in ways.items())
         caption = (
             f"Seconds of work for a second of audio (RTF), {SETTINGS[setting]}: "
             f"{next(iter(ways)) if len(ways) == 1 else told}, "

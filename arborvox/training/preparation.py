@@ -73,6 +73,12 @@ def _make_data(run: RunFolder, recipe: Recipe, manifests: Path, tokens: Path) ->
         _tell(tables[split], split, manifest)
     if not len(tables["train"]):
         raise ArborvoxError(f"{manifests}: there is nothing to train on in cuts_train.jsonl.gz.")
+    share = _unknown_share(tables["train"])
+    if share > MOST_UNKNOWN:
+        raise ArborvoxError(
+            f"{manifests}: {share:.0%} of the units of cuts_train.jsonl.gz are not in the tokens; "
+            "give the tokens that were made from these manifests."
+        )
     if not len(tables["dev"]):
         warn("There is no development set: checkpoints are chosen by their training loss.")
     if not (run.data / "cmvn.safetensors").exists():
@@ -92,13 +98,11 @@ def _tell(table: UtteranceTable, split: str, manifest: Path) -> None:
             f"left out; they are listed in {table.folder / 'skipped.tsv'}."
         )
     if table.num_unknown:
-        share = table.num_unknown / max(table.num_units, 1)
-        if split == "train" and share > MOST_UNKNOWN:
-            raise ArborvoxError(
-                f"{share:.0%} of the units of {manifest} are not in the tokens; give the tokens "
-                "that were made from these manifests."
-            )
         warn(
-            f"{table.num_unknown} units of {manifest.name} ({share:.1%}) are not in the tokens: "
-            "<unk>."
+            f"{table.num_unknown} units of {manifest.name} ({_unknown_share(table):.1%}) are not "
+            "in the tokens: <unk>."
         )
+
+
+def _unknown_share(table: UtteranceTable) -> float:
+    return table.num_unknown / max(table.num_units, 1)

@@ -46,10 +46,7 @@ def read_embedding(checkpoint: Path) -> NDArray[np.floating]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    path = checkpoint
-    if checkpoint.is_dir():
-        run_final = checkpoint / "final"
-        path = (run_final if run_final.is_dir() else checkpoint) / "model.safetensors"
+    path = checkpoint / "model.safetensors" if checkpoint.is_dir() else checkpoint
     if not path.is_file():
         raise ArborvoxError(f"There is no checkpoint file {path}.")
     try:
