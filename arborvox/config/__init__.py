@@ -1,0 +1,77 @@
+"""Recipes: frozen sections, every key known, every error naming the key and the file.
+
+A recipe is a YAML file with some of the sections; what it leaves out keeps its default.
+`load_recipe` reads one, applies `--set section.key=value`, and returns a `Recipe`.
+
+The names below are imported when they are first used: the command line needs the choices alone.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from arborvox.config.corpus import CorpusConfig, FolderConfig, SyntheticConfig
+    from arborvox.config.decode import DecodeConfig
+    from arborvox.config.loading import (
+        load_recipe,
+        make_corpus_config,
+        show_recipe,
+        validate_recipe,
+    )
+    from arborvox.config.model import MODEL_SIZES, ModelConfig
+    from arborvox.config.recipe import Recipe, ReportConfig, VariantConfig
+    from arborvox.config.section import Section
+    from arborvox.config.speech import AugmentConfig, FeaturesConfig
+    from arborvox.config.train import TrainConfig
+    from arborvox.config.units import TokensConfig, TreeConfig
+
+_HOMES = {
+    "CorpusConfig": "corpus",
+    "FolderConfig": "corpus",
+    "SyntheticConfig": "corpus",
+    "DecodeConfig": "decode",
+    "load_recipe": "loading",
+    "make_corpus_config": "loading",
+    "show_recipe": "loading",
+    "validate_recipe": "loading",
+    "MODEL_SIZES": "model",
+    "ModelConfig": "model",
+    "Recipe": "recipe",
+    "ReportConfig": "recipe",
+    "VariantConfig": "recipe",
+    "Section": "section",
+    "AugmentConfig": "speech",
+    "FeaturesConfig": "speech",
+    "TrainConfig": "train",
+    "TokensConfig": "units",
+    "TreeConfig": "units",
+}
+
+__all__ = [
+    "MODEL_SIZES",
+    "AugmentConfig",
+    "CorpusConfig",
+    "DecodeConfig",
+    "FeaturesConfig",
+    "FolderConfig",
+    "ModelConfig",
+    "Recipe",
+    "ReportConfig",
+    "Section",
+    "SyntheticConfig",
+    "TokensConfig",
+    "TrainConfig",
+    "TreeConfig",
+    "VariantConfig",
+    "load_recipe",
+    "make_corpus_config",
+    "show_recipe",
+    "validate_recipe",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(f"arborvox.config.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'arborvox.config' has no attribute {name!r}")

@@ -1,0 +1,73 @@
+"""The model section: encoder, decoder and output layers."""
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from arborvox.config.section import Section
+
+# What `model.size` stands for; keys written in the recipe win over these.
+MODEL_SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "width": 32, "heads": 2, "feed_forward": 64, "kernel": 7, "channels": 8,
+        "encoder_layers": 2, "decoder_layers": 1,
+    },
+    "small": {
+        "width": 192, "heads": 3, "feed_forward": 768, "kernel": 15, "channels": 64,
+        "encoder_layers": 8, "decoder_layers": 3,
+    },
+    "paper": {
+        "width": 256, "heads": 4, "feed_forward": 2048, "kernel": 15, "channels": 256,
+        "encoder_layers": 12, "decoder_layers": 6,
+    },
+}  # fmt: skip
+
+
+class ModelConfig(Section):
+    """The network: encoder, decoder and output layers, each chosen by one key."""
+
+    size: Literal["tiny", "small", "paper"] = "paper"
+    encoder: Literal["conformer", "transformer"] = "conformer"
+    decoder: Literal["transformer", "none"] = "transformer"
+    output: Literal["softmax", "hierarchical"] = "hierarchical"
+    ctc: Literal["softmax", "hierarchical"] = "softmax"
+    width: int = Field(256, gt=0)
+    heads: int = Field(4, gt=0)
+    feed_forward: int = Field(2048, gt=0)
+    kernel: int = Field(15, gt=0)
+    channels: int = Field(256, gt=0)
+    encoder_layers: int = Field(12, gt=0)
+    decoder_layers: int = Field(6, ge=0)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    smoothing: Literal["leaves", "gates"] = "leaves"
+    ctc_weight: float = Field(0.3, ge=0, le=1)
+    middle_ctc: float = Field(0.0, ge=0, lt=1)  # of CTC's part, what the middle layer is asked
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_size(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            without_decoder = {"decoder_layers": 0, "ctc_weight": 1.0}
+            implied = without_decoder if data.get("decoder") == "none" else {}
+            return {**MODEL_SIZES.get(data.get("size", "paper"), {}), **implied, **data}
+        return data
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> "ModelConfig":
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} must be a multiple of heads {self.heads}")
+        if self.kernel % 2 == 0:
+            raise ValueError(f"kernel {self.kernel} must be odd")
+        if self.width // self.heads % 2:
+            raise ValueError(f"width {self.width} / heads {self.heads} must be even")
+        if self.decoder == "none" and (self.decoder_layers > 0 or self.ctc_weight < 1):
+            raise ValueError("without a decoder, decoder_layers must be 0 and ctc_weight 1")
+        if self.decoder != "none" and (self.decoder_layers == 0 or self.ctc_weight == 1):
+            raise ValueError(
+                "a decoder needs decoder_layers above 0 and ctc_weight below 1; "
+                "for CTC alone set decoder to none"
+            )
+        if self.middle_ctc > 0 and (self.ctc_weight == 0 or self.encoder_layers < 2):
+            raise ValueError("middle_ctc needs ctc_weight above 0 and at least 2 encoder_layers")
+        return self

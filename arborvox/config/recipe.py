@@ -1,0 +1,57 @@
+"""A whole experiment: all sections, the report, and the variants to compare."""
+
+import re
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from arborvox.config.corpus import CorpusConfig
+from arborvox.config.decode import DecodeConfig
+from arborvox.config.model import ModelConfig
+from arborvox.config.section import Section
+from arborvox.config.speech import AugmentConfig, FeaturesConfig
+from arborvox.config.train import TrainConfig
+from arborvox.config.units import TokensConfig, TreeConfig
+
+
+class ReportConfig(Section):
+    """How certain the report's numbers are made, and how much it shows."""
+
+    samples: int = Field(2000, gt=0)
+    seed: int = Field(0, ge=0)
+    examples: int = Field(6, ge=0)
+
+
+class VariantConfig(Section):
+    """One model of a comparison: a name, and what is set otherwise than in the rest."""
+
+    name: str
+    label: str | None = None
+    set: dict[str, Any] = Field(default_factory=dict)
+    # The variant that this one is measured against; the first one if none is named.
+    against: str | None = None
+    # A pretrained model is trained for others to start from (`train.init_from: NAME`), not scored.
+    role: Literal["compare", "pretrain"] = "compare"
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+            raise ValueError("a variant's name has a-z, 0-9, _ . - only; a label may be any text")
+        return name
+
+
+class Recipe(Section):
+    """A whole experiment."""
+
+    name: str = "experiment"
+    corpus: CorpusConfig = CorpusConfig()
+    tokens: TokensConfig = TokensConfig()
+    tree: TreeConfig = TreeConfig()
+    features: FeaturesConfig = FeaturesConfig()
+    augment: AugmentConfig = AugmentConfig()
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    decode: DecodeConfig = DecodeConfig()
+    report: ReportConfig = ReportConfig()
+    variants: tuple[VariantConfig, ...] = ()
