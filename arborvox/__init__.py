@@ -11,14 +11,14 @@ __version__ = VERSION
 
 if TYPE_CHECKING:
     from arborvox.errors import ArborvoxError
-    from arborvox.model.outputs import HierarchicalSoftmax, Softmax
+    from arborvox.hsoftmax import HierarchicalSoftmax, Softmax
     from arborvox.recognizer import load
     from arborvox.tree import CodeTree, HuffmanTree
 
 _HOMES = {
     "ArborvoxError": "arborvox.errors",
-    "HierarchicalSoftmax": "arborvox.model.outputs",
-    "Softmax": "arborvox.model.outputs",
+    "HierarchicalSoftmax": "arborvox.hsoftmax",
+    "Softmax": "arborvox.hsoftmax",
     "CodeTree": "arborvox.tree",
     "HuffmanTree": "arborvox.tree",
     "load": "arborvox.recognizer",

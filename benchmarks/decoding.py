@@ -34,7 +34,7 @@ from taking_turns import Pause, Run, take_turns
 from timing import describe_machine
 
 from arborvox.config import ModelConfig
-from arborvox.kernels import warm_up
+from arborvox.hsoftmax import warm_up
 from arborvox.model.asr import ASR
 from arborvox.tokens.tokenizer import EOS_ID
 from arborvox.tree import HuffmanTree

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from timing import Case, interleave
 
-from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
-from arborvox.model.outputs.restricted import restrict
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
+from arborvox.hsoftmax.restricted import restrict
 from arborvox.tree import HuffmanTree
 
 WIDTH, ROWS, RESULTS = 256, 10, 10

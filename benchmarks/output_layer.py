@@ -23,8 +23,7 @@ from timing import Case, Timing, describe_machine, interleave, peak_memory_mb
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.kernels import warm_up
-from arborvox.model.outputs import HierarchicalSoftmax
+from arborvox.hsoftmax import HierarchicalSoftmax, warm_up
 from arborvox.tree import CodeTree, HuffmanTree
 
 D = 256

@@ -15,6 +15,7 @@ LAYERS = [
     {"files", "console", "yaml12"},
     {"config", "text", "audio", "tree", "score"},
     {"tokens", "kernels", "features", "augment"},
+    {"hsoftmax"},
     {"corpora", "model"},
     {"data", "decode"},
     {"recognizer", "training"},

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from arborvox.decode.packing import pack_linear_layers
 from arborvox.errors import ArborvoxError
+from arborvox.hsoftmax import OutputLayer
+from arborvox.hsoftmax.restricted import choice_log_probs, choices, restrict
 from arborvox.model.asr import ASR
 from arborvox.model.decoder import Decoder, DecoderCache
-from arborvox.model.outputs import OutputLayer
-from arborvox.model.outputs.restricted import choice_log_probs, choices, restrict
 from arborvox.model.precision import choose_precision
 from arborvox.tokens.tokenizer import EOS_ID
 

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from arborvox.config import ModelConfig
 from arborvox.errors import ArborvoxError
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.model.ctc import CTC, count_infeasible
 from arborvox.model.decoder import Decoder, DecoderCache
 from arborvox.model.encoder import Encoder
-from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.tokens.tokenizer import EOS_ID, PADDING_ID
 from arborvox.tree import CodeTree
 

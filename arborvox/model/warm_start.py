@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_checkpoint
-from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import CodeTree
 

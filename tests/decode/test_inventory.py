@@ -13,8 +13,8 @@ from tiny_models import UNITS, MakeModel, Speech
 from arborvox.decode.inventory import load_inventory
 from arborvox.decode.network import Network
 from arborvox.errors import ArborvoxError
-from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
-from arborvox.model.outputs.restricted import choices, restrict
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
+from arborvox.hsoftmax.restricted import choices, restrict
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import HuffmanTree
 

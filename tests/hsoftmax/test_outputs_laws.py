@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.tree import CodeTree, HuffmanTree
 
 LAWS = settings(deadline=None, derandomize=True, max_examples=25)

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from arborvox.errors import ArborvoxError
-from arborvox.kernels.beam import Beam, PathBlocks, encode_blocks, topk_beam
-from arborvox.kernels.dispatch import check_kernel, choose
-from arborvox.kernels.tables import TreeTables
-from arborvox.model.outputs.contract import OutputLayer
+from arborvox.hsoftmax.beam import Beam, PathBlocks, encode_blocks, topk_beam
+from arborvox.hsoftmax.contract import OutputLayer
+from arborvox.hsoftmax.dispatch import check_kernel, choose
+from arborvox.hsoftmax.tables import TreeTables
 from arborvox.tree import CodeTree
 
 SMOOTHING_KINDS = ("leaves", "gates")

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.kernels.targets import check_target_ids
-from arborvox.model.outputs.contract import OutputLayer
+from arborvox.hsoftmax.contract import OutputLayer
+from arborvox.hsoftmax.targets import check_target_ids
 
 
 class Softmax(OutputLayer):

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numba import carray
 
+from arborvox.hsoftmax.cpu.dots import one_dot, open_gates
+from arborvox.hsoftmax.tables import DEAD
 from arborvox.kernels.compiling import kernel, pointer_from_address
 from arborvox.kernels.gate_math import gate_terms
-from arborvox.kernels.numba_dots import one_dot, open_gates
-from arborvox.kernels.tables import DEAD
 
 HALF = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from arborvox.errors import ArborvoxError
-from arborvox.kernels import reference, triton_programs
-from arborvox.kernels.reference import greedy, leaf_smoothed_nll, sort_scores
-from arborvox.kernels.tables import TreeTables
+from arborvox.hsoftmax import reference, triton_programs
+from arborvox.hsoftmax.reference import greedy, leaf_smoothed_nll, sort_scores
+from arborvox.hsoftmax.tables import TreeTables
 
 __all__ = ["greedy", "leaf_smoothed_nll", "log_probs", "path_nll", "topk"]
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.kernels.reference import LARGEST_DENSE_GATES
-from arborvox.kernels.tables import DEAD, SearchTree, TreeTables
+from arborvox.hsoftmax.reference import LARGEST_DENSE_GATES
+from arborvox.hsoftmax.tables import DEAD, SearchTree, TreeTables
 
 
 class Beam(NamedTuple):

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from arborvox.kernels import numba_leaves, numba_training
-from arborvox.kernels.tables import TreeTables
-from arborvox.kernels.targets import wrong_target
+from arborvox.hsoftmax.cpu import leaves, training
+from arborvox.hsoftmax.tables import TreeTables
+from arborvox.hsoftmax.targets import wrong_target
 from arborvox.kernels.threads import run_split
 
 # Fewer than these are not worth waking a thread for.
@@ -28,7 +28,7 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
 
 def _checked_targets(targets: Tensor, V: int) -> NDArray[np.int64]:
     array: NDArray[np.int64] = as_array(targets.to(torch.int64))
-    row = numba_training.first_wrong_target(array, V)
+    row = training.first_wrong_target(array, V)
     if row >= 0:
         raise wrong_target(int(array[row]), row, V)
     return array
@@ -66,14 +66,14 @@ class PathLoss(Function):
         h_array, weight_array = as_array(h), as_array(weight)
         target_array = _checked_targets(targets, tables.num_leaves)
         starts = np.empty(N + 1, np.int64)
-        numba_training.place_paths(target_array, paths.offsets, starts)
+        training.place_paths(target_array, paths.offsets, starts)
         losses = np.empty(N, h_array.dtype)
         gate_grads = np.empty(starts[-1], h_array.dtype)
         h_grads = np.empty((N if ctx.needs_input_grad[0] else 0, D), h_array.dtype)
         half = h_array.dtype.type(0.5 * smoothing)
 
         def work(first: int, last: int) -> None:
-            numba_training.path_loss(
+            training.path_loss(
                 h_array,
                 weight_array,
                 target_array,
@@ -112,13 +112,11 @@ def _path_weight_gradient(ctx: Any, h: Tensor, loss_grads: Tensor) -> Tensor:
     # np.zeros costs only the pages that are written, however large the vocabulary.
     counts = np.zeros(num_inner, np.int32)
     touched = np.empty(min(num_inner, num_entries), np.int64)
-    num_touched = numba_training.count_nodes(
-        ctx.targets, paths.offsets, paths.nodes, counts, touched
-    )
+    num_touched = training.count_nodes(ctx.targets, paths.offsets, paths.nodes, counts, touched)
     touched = np.sort(touched[:num_touched])
     bounds = np.empty(num_touched + 1, np.int64)
     rows, scales = np.empty(num_entries, np.int32), np.empty(num_entries, h_array.dtype)
-    numba_training.group_by_node(
+    training.group_by_node(
         ctx.targets,
         paths.offsets,
         paths.nodes,
@@ -135,7 +133,7 @@ def _path_weight_gradient(ctx: Any, h: Tensor, loss_grads: Tensor) -> Tensor:
     out = np.empty(shape, h_array.dtype) if ctx.sparse else np.zeros(shape, h_array.dtype)
 
     def work(first: int, last: int) -> None:
-        numba_training.weight_gradients(
+        training.weight_gradients(
             h_array,
             touched,
             bounds,
@@ -181,7 +179,7 @@ class LeafSmoothedLoss(Function):
         losses = np.empty(len(gate_array), kind)
 
         def work(first: int, last: int) -> None:
-            numba_training.leaf_smoothed_loss(
+            training.leaf_smoothed_loss(
                 gate_array,
                 target_array,
                 *tables.paths,
@@ -221,7 +219,7 @@ class LogProbs(Function):
         gate_array, score_array = gates.numpy(), scores.numpy()
 
         def work(first: int, last: int) -> None:
-            numba_leaves.walk_leaves(
+            leaves.walk_leaves(
                 gate_array[first:last],
                 tables.search.left,
                 tables.search.right,
@@ -241,7 +239,7 @@ class LogProbs(Function):
         gate_array, leaf_array, out = gates.numpy(), as_array(leaf_grads), gate_grads.numpy()
 
         def work(first: int, last: int) -> None:
-            numba_leaves.gate_gradients_of_leaves(
+            leaves.gate_gradients_of_leaves(
                 gate_array[first:last],
                 ctx.tables.search.left,
                 ctx.tables.search.right,

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arborvox.errors import ArborvoxError
-from arborvox.kernels import cpu, reference
-from arborvox.kernels.tables import DEAD, SearchTree, TreeTables
+from arborvox.hsoftmax import cpu, reference
+from arborvox.hsoftmax.tables import DEAD, SearchTree, TreeTables
 from arborvox.tree import CodeTree, HuffmanTree
 
 LAWS = settings(deadline=None, derandomize=True, max_examples=60)

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from arborvox.errors import ArborvoxError
-from arborvox.kernels import warm_up
-from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax, warm_up
 from arborvox.tree import HuffmanTree
 
 TREE = HuffmanTree.from_counts([50, 30, 12, 5, 3])

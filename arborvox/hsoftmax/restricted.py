@@ -14,15 +14,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.errors import ArborvoxError
-from arborvox.kernels.dispatch import choose
-from arborvox.kernels.numba_inventory import Turns, best_living
-from arborvox.kernels.reference import sort_scores
-from arborvox.kernels.tables import DEAD, SearchTree, TreeTables
-from arborvox.kernels.targets import check_target_ids
+from arborvox.hsoftmax.contract import OutputLayer
+from arborvox.hsoftmax.cpu.inventory import Turns, best_living
+from arborvox.hsoftmax.dispatch import choose
+from arborvox.hsoftmax.hierarchical import HierarchicalSoftmax
+from arborvox.hsoftmax.reference import sort_scores
+from arborvox.hsoftmax.softmax import Softmax
+from arborvox.hsoftmax.tables import DEAD, SearchTree, TreeTables
+from arborvox.hsoftmax.targets import check_target_ids
 from arborvox.kernels.threads import run_split
-from arborvox.model.outputs.contract import OutputLayer
-from arborvox.model.outputs.hierarchical import HierarchicalSoftmax
-from arborvox.model.outputs.softmax import Softmax
 from arborvox.tree import CodeTree
 
 # Fewer rows than this are not worth waking a thread for.

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from arborvox.hsoftmax.cpu.dots import four_dots, one_dot
 from arborvox.kernels.compiling import kernel
 from arborvox.kernels.gate_math import gate_terms
-from arborvox.kernels.numba_dots import four_dots, one_dot
 
 
 @kernel

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from arborvox.errors import ArborvoxError
-from arborvox.kernels import reference
+from arborvox.hsoftmax import reference
 
 KERNELS = ("auto", "reference", "numba", "triton")
 
@@ -52,4 +52,4 @@ def _installed(package: str) -> bool:
 
 @cache
 def _load(name: str) -> ModuleType:
-    return importlib.import_module(f"arborvox.kernels.{name}")
+    return importlib.import_module(f"arborvox.hsoftmax.{name}")

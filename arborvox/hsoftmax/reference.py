@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.kernels.tables import DEAD, TreeTables
-from arborvox.kernels.targets import check_target_ids
+from arborvox.hsoftmax.tables import DEAD, TreeTables
+from arborvox.hsoftmax.targets import check_target_ids
 
 # Up to this many gates one matrix product for all is cheaper than picking rows of the weight.
 LARGEST_DENSE_GATES = 1024

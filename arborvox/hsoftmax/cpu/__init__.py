@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function
 
-from arborvox.kernels import numba_leaves, numba_search
+from arborvox.hsoftmax.cpu.functions import LeafSmoothedLoss, LogProbs, PathLoss, as_array
+from arborvox.hsoftmax.cpu.leaves import select_best
+from arborvox.hsoftmax.cpu.search import greedy_path, search
+from arborvox.hsoftmax.reference import sort_scores
+from arborvox.hsoftmax.tables import TreeTables
 from arborvox.kernels.compiling import CompileNotice
-from arborvox.kernels.cpu_functions import LeafSmoothedLoss, LogProbs, PathLoss, as_array
-from arborvox.kernels.reference import sort_scores
-from arborvox.kernels.tables import TreeTables
 from arborvox.kernels.threads import run_split
 
 # The search opens about 6 gates for each of the k best at V = 340 and 12 at V = 50,000. Past a
@@ -75,10 +76,10 @@ def topk(h: Tensor, weight: Tensor, tables: TreeTables, k: int) -> tuple[Tensor,
     by_queue = k <= LARGEST_QUEUED_K
     what = (by_queue, h.data_ptr(), weight.data_ptr(), values, ids, D, weight.shape[0], limit)
     if N < 2 * SEARCHES_PER_THREAD:  # a few rows take microseconds, and so does splitting them
-        unfinished = numba_search.search(*what, 0, N, *tree)
+        unfinished = search(*what, 0, N, *tree)
     else:
         shares = run_split(
-            lambda first, last: numba_search.search(*what, first, last, *tree),
+            lambda first, last: search(*what, first, last, *tree),
             N,
             SEARCHES_PER_THREAD,
         )
@@ -98,16 +99,14 @@ def _topk_of_all(h: Tensor, weight: Tensor, tables: TreeTables, k: int) -> tuple
         return sort_scores(scores, tables.leaf_ids, k)
     values = scores.new_empty(h.shape[0], k)
     ids = torch.empty(h.shape[0], k, dtype=torch.int64)
-    numba_leaves.select_best(scores.numpy(), tables.search.leaf_ids, values.numpy(), ids.numpy())
+    select_best(scores.numpy(), tables.search.leaf_ids, values.numpy(), ids.numpy())
     return values, ids
 
 
 def greedy(h: Tensor, weight: Tensor, tables: TreeTables) -> tuple[Tensor, Tensor]:
     """Follow the likelier turn from the root to a leaf; log-probabilities (N,) and tokens (N,)."""
     values, ids = h.new_empty(h.shape[0]), torch.empty(h.shape[0], dtype=torch.int64)
-    numba_search.greedy_path(
-        as_array(weight), *tables.search, as_array(h), values.numpy(), ids.numpy()
-    )
+    greedy_path(as_array(weight), *tables.search, as_array(h), values.numpy(), ids.numpy())
     return values, ids
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from arborvox.hsoftmax.cpu.search import keep_leaf
+from arborvox.hsoftmax.tables import DEAD
 from arborvox.kernels.compiling import kernel
 from arborvox.kernels.gate_math import gate_terms
-from arborvox.kernels.numba_search import keep_leaf
-from arborvox.kernels.tables import DEAD
 
 
 @kernel

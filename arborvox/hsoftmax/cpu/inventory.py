@@ -10,11 +10,11 @@ import numpy as np
 from numba import carray
 from numpy.typing import NDArray
 
+from arborvox.hsoftmax.cpu.dots import four_dots, one_dot
+from arborvox.hsoftmax.cpu.search import fill_with_nan, keep_leaf
+from arborvox.hsoftmax.tables import DEAD, SearchTree
 from arborvox.kernels.compiling import kernel, pointer_from_address
 from arborvox.kernels.gate_math import LEAST_EXPONENT, exp_float32, gate_terms
-from arborvox.kernels.numba_dots import four_dots, one_dot
-from arborvox.kernels.numba_search import fill_with_nan, keep_leaf
-from arborvox.kernels.tables import DEAD, SearchTree
 
 ZERO = np.float32(0.0)
 # Rows whose gates are held at once: they and the weights of a block stay in the first cache.
@@ -137,7 +137,7 @@ def best_living(
 ) -> None:
     """Fill values and ids (N, k) of rows first..last of h (N, D) by the weight (M, D).
 
-    Addresses as in `numba_search.search`: the caller vouches for contiguous float32 memory.
+    Addresses as in `search.search`: the caller vouches for contiguous float32 memory.
     """
     N, inner = values.shape[0], to_inner.shape[0]
     h = carray(pointer_from_address(h_address), (N, D), np.float32)

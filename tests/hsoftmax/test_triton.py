@@ -12,8 +12,8 @@ pytest.importorskip("triton", reason="triton is not installed")
 CHECK = """
 import numpy as np
 import torch
-from arborvox.kernels import gpu, reference
-from arborvox.kernels.tables import TreeTables
+from arborvox.hsoftmax import gpu, reference
+from arborvox.hsoftmax.tables import TreeTables
 from arborvox.tree import HuffmanTree
 
 def results(kernels, tables, h, weight, targets, smoothing):

@@ -13,7 +13,7 @@ import torch.multiprocessing as processes
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.model.outputs import HierarchicalSoftmax, OutputLayer, Softmax
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.tree import HuffmanTree
 
 V, D, N = 60, 16, 700
