@@ -17,11 +17,11 @@ from timing import Case, describe_machine, interleave
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.kernels.ctc import CTCLoss
-from arborvox.kernels.depthwise import DepthwiseConvolution
 from arborvox.model import attention, dropout, layers, subsampling
 from arborvox.model.attention import RelativeSelfAttention, sinusoids
 from arborvox.model.dropout import Dropout, dropout_mask
+from arborvox.model.kernels.ctc import CTCLoss
+from arborvox.model.kernels.depthwise import DepthwiseConvolution
 from arborvox.model.layers import ConvolutionModule, FeedForward
 from arborvox.model.subsampling import Subsampling
 

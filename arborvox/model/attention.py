@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.kernels.attention import Attention
-from arborvox.kernels.bfloat16 import suits_kernels
-from arborvox.kernels.relative import RelativeAttention
+from arborvox.model.kernels.attention import Attention
+from arborvox.model.kernels.bfloat16 import suits_kernels
+from arborvox.model.kernels.relative import RelativeAttention
 
 # On a CPU a training step with plain products takes about half the time of the fused kernel, up to
 # the 1,500 frames measured (`benchmarks/network_parts.py`); far beyond that, memory decides.

@@ -7,7 +7,7 @@ from torch.nn import functional
 from arborvox.config import ModelConfig
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
-from arborvox.kernels.ctc import CTCLoss
+from arborvox.model.kernels.ctc import CTCLoss
 from arborvox.tree import CodeTree
 
 # Between peaks a CTC model says blank: about half of all frames at four frames a step.

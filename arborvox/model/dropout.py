@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.kernels.bfloat16 import suits_kernels
 from arborvox.kernels.compiling import exact_kernel
-from arborvox.kernels.residual import AddAndNormalize
+from arborvox.model.kernels.bfloat16 import suits_kernels
+from arborvox.model.kernels.residual import AddAndNormalize
 
 # 16 random bits decide about one element, so a rate is kept to 1 / 65536.
 LEVELS = 1 << 16

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.kernels.bfloat16 import suits_kernels
-from arborvox.kernels.depthwise import DepthwiseConvolution
-from arborvox.kernels.gating import GatedFrames, NormalizedSilu
-from arborvox.model.activation import silu_dropout
 from arborvox.model.dropout import Dropout
+from arborvox.model.kernels.activation import silu_dropout
+from arborvox.model.kernels.bfloat16 import suits_kernels
+from arborvox.model.kernels.depthwise import DepthwiseConvolution
+from arborvox.model.kernels.gating import GatedFrames, NormalizedSilu
 
 
 @dataclass(frozen=True)

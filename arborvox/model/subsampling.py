@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.kernels.bfloat16 import suits_kernels
-from arborvox.kernels.front_end import FirstConvolution
+from arborvox.model.kernels.bfloat16 import suits_kernels
+from arborvox.model.kernels.front_end import FirstConvolution
 
 # Two valid 3x3 convolutions of stride 2 need seven frames for one output frame.
 MIN_FRAMES = 7

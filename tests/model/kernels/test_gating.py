@@ -5,7 +5,7 @@ from exact import assert_close_to_exact, assert_same_bits_on_two_threads
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.kernels.gating import GatedFrames, NormalizedSilu
+from arborvox.model.kernels.gating import GatedFrames, NormalizedSilu
 
 B, T, D = 4, 170, 21
 

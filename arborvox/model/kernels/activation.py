@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from arborvox.kernels.bfloat16 import as_bits, narrow, widen
-from arborvox.kernels.blocks import sum_blocks
-from arborvox.kernels.chance import Chance, keep_factor, row_bits
 from arborvox.kernels.compiling import kernel
 from arborvox.kernels.gate_math import logistic_float32
 from arborvox.kernels.threads import run_split
+from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
+from arborvox.model.kernels.blocks import sum_blocks
+from arborvox.model.kernels.chance import Chance, keep_factor, row_bits
 
 # Fewer rows than this are not worth waking a thread for.
 ROWS_PER_THREAD = 64

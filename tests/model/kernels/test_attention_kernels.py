@@ -5,8 +5,8 @@ import torch
 from exact import assert_close_to_exact, assert_same_bits_on_two_threads
 from torch import Tensor
 
-from arborvox.kernels.attention import Attention
 from arborvox.model.attention import RelativeSelfAttention, attend_plainly, sinusoids
+from arborvox.model.kernels.attention import Attention
 
 B, H, Q, K, E = 3, 2, 21, 37, 16
 HIDDEN = float("-inf")

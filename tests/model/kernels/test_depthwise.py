@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.kernels.depthwise import DepthwiseConvolution
+from arborvox.model.kernels.depthwise import DepthwiseConvolution
 
 
 def convolve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

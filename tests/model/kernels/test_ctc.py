@@ -6,7 +6,7 @@ from exact import assert_same_bits_on_two_threads
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.kernels.ctc import CTCLoss
+from arborvox.model.kernels.ctc import CTCLoss
 
 
 def loss(logits: Tensor, tokens: Tensor, frame_lens: Tensor, token_lens: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from exact import assert_close_to_exact, assert_same_bits_on_two_threads
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.kernels.front_end import FirstConvolution
+from arborvox.model.kernels.front_end import FirstConvolution
 
 
 def convolve(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from arborvox.model.activation import silu_dropout
+from arborvox.model.kernels.activation import silu_dropout
 
 
 def test_kept_elements_and_their_gradients_are_scaled_and_others_are_zero() -> None:

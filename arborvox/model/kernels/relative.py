@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from arborvox.kernels.attention import softmax_in_place, softmax_slopes_in_place
-from arborvox.kernels.bfloat16 import as_bits, narrow, widen
 from arborvox.kernels.compiling import kernel
 from arborvox.kernels.threads import run_split
+from arborvox.model.kernels.attention import softmax_in_place, softmax_slopes_in_place
+from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
 
 # Fewer utterances than this are not worth waking a thread for.
 UTTERANCES_PER_THREAD = 1

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from arborvox.kernels.bfloat16 import as_bits, narrow, widen
 from arborvox.kernels.compiling import exact_kernel, kernel
 from arborvox.kernels.gate_math import LEAST_EXPONENT, exp_float32
 from arborvox.kernels.threads import run_split
+from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
 
 # Fewer rows of scores than this are not worth waking a thread for.
 ROWS_PER_THREAD = 256

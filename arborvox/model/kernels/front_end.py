@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from arborvox.kernels.bfloat16 import as_bits, narrow, widen
 from arborvox.kernels.compiling import kernel
 from arborvox.kernels.threads import run_split
+from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
 
 # Fewer utterances than this are not worth waking a thread for.
 UTTERANCES_PER_THREAD = 1
