@@ -19,11 +19,12 @@ from torch.nn import functional
 
 from arborvox.kernels.ctc import CTCLoss
 from arborvox.kernels.depthwise import DepthwiseConvolution
-from arborvox.model import attention, dropout, layers, subsampling
+from arborvox.model import attention, dropout, layers
 from arborvox.model.attention import RelativeSelfAttention, sinusoids
 from arborvox.model.dropout import Dropout, dropout_mask
+from arborvox.model.encoders import subsampling
+from arborvox.model.encoders.subsampling import Subsampling
 from arborvox.model.layers import ConvolutionModule, FeedForward
-from arborvox.model.subsampling import Subsampling
 
 BF16 = torch.bfloat16
 
