@@ -21,9 +21,9 @@ from torch import Generator, Tensor
 
 from arborvox import audio
 from arborvox.augment import Surroundings, change_speed, mask_features
-from arborvox.config import AugmentConfig, FeaturesConfig
+from arborvox.config import AugmentConfig
 from arborvox.errors import ArborvoxError
-from arborvox.features import FeatureCache, LogMel
+from arborvox.features import FeatureCache, SpeechInput
 from arborvox.files import read_json, write_json_atomic
 
 PADDING = -1  # in token tensors; no token has this id
@@ -247,19 +247,17 @@ class BatchReader:
     """Turns orders into batches; the same order always gives the same batch, in any process."""
 
     table: UtteranceTable
-    features: FeaturesConfig
+    input: SpeechInput
     augment: AugmentConfig | None = None  # None: read as it is, for evaluation and decoding
-    mask_fill: Tensor | None = None  # (M,) the training mean, which normalisation turns into 0
-    _log_mel: LogMel = field(init=False, repr=False)
+    mask_fill: Tensor | None = None  # (M,) the training mean, which normalization turns into 0
+    cache: str | None = None  # the folder where frames are kept
     _cache: FeatureCache | None = field(init=False, repr=False)
     _surroundings: Surroundings | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Build what all utterances share."""
-        self._log_mel = LogMel(self.features)
-        cache = self.features.cache
-        self._cache = FeatureCache(Path(cache), self.features) if cache else None
-        rate = self.features.sampling_rate
+        self._cache = FeatureCache(Path(self.cache), self.input.key) if self.cache else None
+        rate = self.input.sampling_rate
         self._surroundings = Surroundings(self.augment, rate) if self.augment else None
 
     def read(self, order: Order) -> Batch:
@@ -281,7 +279,7 @@ class BatchReader:
             features,
             epoch=order.epoch,
             index=order.index,
-            num_mels=self.features.num_mels,
+            silence=torch.zeros(self.input.min_frames, self.input.width),
             skipped=tuple(skipped),
             cache_problem=self._cache.problem if self._cache else "",
         )
@@ -290,7 +288,7 @@ class BatchReader:
         """Return an utterance's features (T, M), from the cache where there is one."""
 
         def compute() -> Tensor:
-            return self._log_mel(self._samples(utterance, speed))
+            return self.input(self._samples(utterance, speed))
 
         if self._cache is None:
             return compute()
@@ -307,12 +305,12 @@ class BatchReader:
         else:
             samples = self._samples(utterance, speed)
             samples = self._surroundings.apply(samples, room, noise, generator)
-            features = self._log_mel(samples)
+            features = self.input(samples)
         fill = self.mask_fill if self.mask_fill is not None else features.mean(dim=0)
         return mask_features(features, self.augment, fill, generator)
 
     def _samples(self, utterance: Utterance, speed: float) -> NDArray[np.float32]:
-        rate = self.features.sampling_rate
+        rate = self.input.sampling_rate
         samples = audio.load(utterance.audio, rate)
         start = round(utterance.start_s * rate)
         samples = samples[start : start + round(utterance.duration_s * rate)]
@@ -327,17 +325,17 @@ def collate(
     *,
     epoch: int,
     index: int,
-    num_mels: int,
+    silence: Tensor,
     skipped: tuple[tuple[str, str], ...] = (),
     cache_problem: str = "",
 ) -> Batch:
-    """Pad features and tokens to the longest; no utterance at all gives one row of silence."""
+    """Pad features and tokens to the longest; without any, `silence` (T, M) is the row."""
     # Every rank of a distributed run must take part in every step, also one that has nothing to
     # say: it trains on silence, with a weight of zero.
     B = max(len(utterances), 1)
-    feature_lens = torch.tensor([len(f) for f in features] or [8])
+    feature_lens = torch.tensor([len(f) for f in features] or [len(silence)])
     token_lens = torch.tensor([len(u.tokens) for u in utterances] or [1])
-    padded = torch.zeros(B, int(feature_lens.max()), num_mels)
+    padded = torch.zeros(B, int(feature_lens.max()), silence.shape[1])
     tokens = torch.full((B, int(token_lens.max())), PADDING)
     for row, (utterance, values) in enumerate(zip(utterances, features, strict=True)):
         padded[row, : len(values)] = values

@@ -1,12 +1,14 @@
-"""Log-mel features as Kaldi defines them, their global normalisation, and a cache on disk."""
+"""What encoders take: frames of speech, their global normalization, and a cache on disk."""
 
 import contextlib
 import hashlib
 import json
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +29,44 @@ FEATURES_VERSION = 1
 MIN_VARIANCE = 1e-8
 
 
-class LogMel:
+class SpeechInput(ABC):
+    """Samples at one rate in, an encoder's frames out.
+
+    It is made from the recipe alone and travels to worker processes, which have no network.
+    """
+
+    sampling_rate: int
+    width: int  # numbers that a frame has: M
+    frame_s: float  # seconds from one frame to the next
+    min_frames: int  # fewer are filled up, to give one state
+    wants_statistics: bool  # whether the encoder normalizes by the training data
+    key: str  # names what the numbers depend on, for caches
+    description: str  # for the model card
+
+    @abstractmethod
+    def __call__(self, samples: NDArray[np.float32]) -> Tensor:
+        """Turn mono samples (S,) into frames (T, M), at least one."""
+
+
+class LogMel(SpeechInput):
     """Kaldi's filter banks: Povey window, pre-emphasis 0.97, no dither, mel bands up to Nyquist."""
 
-    def __init__(self, config: FeaturesConfig) -> None:
+    wants_statistics = True
+
+    def __init__(self, config: FeaturesConfig, min_frames: int = 1) -> None:
         self.config = config
+        self.sampling_rate, self.width = config.sampling_rate, config.num_mels
+        self.frame_s, self.min_frames = config.shift_s, min_frames
+        self.description = f"{config.sampling_rate} Hz mono, {config.num_mels} log-mel bands"
+        known = config.model_dump(mode="json", exclude={"cache"})
+        self.key = json.dumps([FEATURES_VERSION, known], sort_keys=True)
         self._window_samples = int(config.window_s * config.sampling_rate)
-        self._extract = Wav2LogFilterBank(
+
+    @cached_property
+    def _extract(self) -> Wav2LogFilterBank:
+        """Made when it is first used: who builds a network on the meta device needs no filters."""
+        config = self.config
+        return Wav2LogFilterBank(
             sampling_rate=config.sampling_rate,
             frame_length=config.window_s,
             frame_shift=config.shift_s,
@@ -85,21 +118,19 @@ def feature_sums(features: Tensor) -> NDArray[np.float64]:
 
 
 class FeatureCache:
-    """Features on disk, one file for each piece of audio, config and speed.
+    """Features on disk, one file for each piece of audio, kind of input and speed.
 
     The key is made of the audio's bytes, not of its name: moved files still hit, changed ones miss.
     """
 
-    def __init__(self, folder: Path, config: FeaturesConfig) -> None:
-        known = config.model_dump(mode="json", exclude={"cache"})
-        self._config = json.dumps([FEATURES_VERSION, known], sort_keys=True)
-        self._folder = folder
+    def __init__(self, folder: Path, key: str) -> None:
+        self._folder, self._key = folder, key
         self.problem = ""  # why the last write failed; the features themselves are still good
 
     def get(self, audio: Path, variant: str, compute: Callable[[], Tensor]) -> Tensor:
         """Return the stored features of a variant ("start:duration:speed"), or make and store."""
         digest = hashlib.blake2b(audio.read_bytes(), digest_size=20)
-        digest.update(f"{self._config}|{variant}".encode())
+        digest.update(f"{self._key}|{variant}".encode())
         key = digest.hexdigest()
         path = self._folder / key[:2] / f"{key[2:]}.npy"
         # A file torn by a power cut is as good as a missing one.

@@ -41,7 +41,7 @@ class Recognizer:
             raise UnusableRecordingError(f"{path}: {problem}.") from None
 
     def _transcribe(self, path: Path) -> Transcript:
-        rate = self.engine.features_config.sampling_rate
+        rate = self.engine.input.sampling_rate
         num_samples = 0
 
         def blocks() -> Iterable[audio.Samples]:
@@ -67,7 +67,7 @@ class Recognizer:
 
     def _segment(self, speech: SpeechSegment, found: Hypothesis) -> Segment:
         tokenizer = self.engine.tokenizer
-        length_s = len(speech.samples) / self.engine.features_config.sampling_rate
+        length_s = len(speech.samples) / self.engine.input.sampling_rate
         return Segment(
             start_s=round(speech.start_s, 3),
             end_s=round(speech.start_s + length_s, 3),

@@ -13,16 +13,14 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
 from arborvox.config import Recipe
 from arborvox.console import say, warn
-from arborvox.data import Batch, BatchReader
+from arborvox.data import Batch
 from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
-from arborvox.model.checkpoint import save_checkpoint
+from arborvox.model.checkpoint import load_weights, save_checkpoint
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
 from arborvox.model.warm_start import warm_start
@@ -113,9 +111,9 @@ class Trainer:
 
         # The model, and where it stands.
         seed_step(self.config.seed, step=0, rank=0)
-        num_mels = recipe.features.num_mels
-        self.model = ASR(recipe.model, num_mels, len(self.tokenizer), self.tree)
-        self.model.set_cmvn(data.cmvn.mean, data.cmvn.istd)
+        self.model = ASR(recipe.model, recipe.features, len(self.tokenizer), self.tree)
+        if data.cmvn is not None:
+            self.model.encoder.set_statistics(data.cmvn)
         self.model.to(ranks.device)
         self.optimizer = make_optimizer(self.model, self.config)
         state = run.newest_state()
@@ -201,9 +199,7 @@ class Trainer:
             rank=self.ranks.rank,
             world=self.ranks.world,
         )
-        reader = BatchReader(
-            self.data.train, self.recipe.features, self.recipe.augment, self.data.cmvn.mean
-        )
+        reader = self.data.training_reader(self.recipe.augment)
         return load_batches(reader, orders, self.config.workers)
 
     def _step(self, group: list[Batch]) -> StepMeasures:
@@ -255,7 +251,7 @@ class Trainer:
         progress.unreadable += int(sums[4])
         progress.frames += int(sums[5])
         progress.padded_frames += int(sums[6])
-        progress.audio_s += sums[5] * self.recipe.features.shift_s
+        progress.audio_s += sums[5] * self.data.input.frame_s
         progress.bad_steps += not good
         progress.bad_in_a_row = 0 if good else progress.bad_in_a_row + 1
         count = max(num_targets, 1.0)
@@ -301,7 +297,7 @@ class Trainer:
 
     def _dev_score(self) -> DevScore:
         orders = plain_orders(self.data.dev, self.config.batch_s, self.ranks.rank, self.ranks.world)
-        reader = BatchReader(self.data.dev, self.recipe.features)
+        reader = self.data.dev_reader()
         with closing(load_batches(reader, orders, self.config.workers)) as batches:
             return evaluate(
                 self.model,
@@ -327,12 +323,12 @@ class Trainer:
     def _resume(self, state: Path) -> Progress:
         """Take up model, optimizer and progress as they were saved."""
         progress, tensors = load_state(state)
-        weights = self.run.checkpoint(progress.step) / "model.safetensors"
+        checkpoint = self.run.checkpoint(progress.step)
         try:
-            self.model.load_state_dict(load_file(weights, device=str(self.ranks.device)))
-        except (OSError, SafetensorError, RuntimeError) as error:
+            self.model.load_state_dict(load_weights(checkpoint, self.ranks.device))
+        except (OSError, ArborvoxError, RuntimeError) as error:
             raise ArborvoxError(
-                f"{weights} is damaged ({str(error).splitlines()[0]}); "
+                f"{checkpoint} is damaged ({str(error).splitlines()[0]}); "
                 f"choose another --out, or start from another checkpoint with train.init_from."
             ) from None
         unpack_optimizer(self.model, self.optimizer, tensors)

@@ -33,7 +33,7 @@ from plain_decoding import plain_attention_beam
 from taking_turns import Pause, Run, take_turns
 from timing import describe_machine
 
-from arborvox.config import ModelConfig
+from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.hsoftmax import warm_up
 from arborvox.model.asr import ASR
 from arborvox.tokens.tokenizer import EOS_ID
@@ -116,7 +116,8 @@ def make_model(options: argparse.Namespace, output: str, vocabulary: int) -> ASR
     torch.manual_seed(0)
     counts = (1e9 / np.arange(1, vocabulary + 1)).astype(np.int64).tolist()
     config = ModelConfig.model_validate({"size": options.size, "output": output})
-    model = ASR(config, NUM_MELS, vocabulary, HuffmanTree.from_counts(counts)).eval()
+    tree = HuffmanTree.from_counts(counts)
+    model = ASR(config, FeaturesConfig(num_mels=NUM_MELS), vocabulary, tree).eval()
     assert model.output is not None
     # Fresh weights make all tokens alike; a search then looks at more of the tree than it would.
     torch.nn.init.normal_(model.output.weight, std=options.deviation)

@@ -17,13 +17,14 @@ from timing import Case, describe_machine, interleave
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.model import attention, dropout, layers, subsampling
+from arborvox.model import attention, dropout, layers
 from arborvox.model.attention import RelativeSelfAttention, sinusoids
 from arborvox.model.dropout import Dropout, dropout_mask
+from arborvox.model.encoders import subsampling
+from arborvox.model.encoders.subsampling import Subsampling
 from arborvox.model.kernels.ctc import CTCLoss
 from arborvox.model.kernels.depthwise import DepthwiseConvolution
 from arborvox.model.layers import ConvolutionModule, FeedForward
-from arborvox.model.subsampling import Subsampling
 
 BF16 = torch.bfloat16
 

@@ -31,7 +31,7 @@ from timing import describe_machine, interleave, peak_memory_mb
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from arborvox.config import ModelConfig, TrainConfig
+from arborvox.config import FeaturesConfig, ModelConfig, TrainConfig
 from arborvox.model.asr import ASR
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
@@ -110,7 +110,8 @@ def make_model(size: str, output: str) -> ASR:
     torch.manual_seed(0)
     counts = [1 + 100_000 // (rank + 1) for rank in range(NUM_TOKENS)]  # Zipf, as units are
     config = ModelConfig.model_validate({"size": size, "output": output})
-    return ASR(config, NUM_MELS, NUM_TOKENS, HuffmanTree.from_counts(counts))
+    tree = HuffmanTree.from_counts(counts)
+    return ASR(config, FeaturesConfig(num_mels=NUM_MELS), NUM_TOKENS, tree)
 
 
 def make_step(

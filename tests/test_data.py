@@ -18,9 +18,12 @@ from tiny_corpus import TinyCorpus, make_corpus
 from arborvox.config import AugmentConfig, FeaturesConfig
 from arborvox.data import COLUMNS, PADDING, BatchReader, Order, UtteranceTable, build_table
 from arborvox.errors import ArborvoxError
+from arborvox.features import LogMel
 from arborvox.tokens import UNK_ID, Tokenizer
 from arborvox.training.loader import load_batches, plain_orders
 from arborvox.training.plan import EpochPlan, Planner, cut_batches, draw_rows, stream_orders
+
+LOG_MEL = LogMel(FeaturesConfig())
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +202,7 @@ def test_stream_from_a_place_is_the_rest_of_the_stream(table: UtteranceTable) ->
 def test_batches_do_not_depend_on_workers(table: UtteranceTable) -> None:
     """No worker, one or two: the same tensors in the same order."""
     orders = list(stream_orders(make_planner(table, batch_s=5.0), epoch=0, batch=0, max_epochs=1))
-    reader = BatchReader(table, FeaturesConfig(), AugmentConfig(), torch.zeros(80))
+    reader = BatchReader(table, LOG_MEL, AugmentConfig(), torch.zeros(80))
     lists = [list(load_batches(reader, orders, workers)) for workers in (0, 1, 2)]
     for other in lists[1:]:
         for one, two in zip(lists[0], other, strict=True):
@@ -221,7 +224,7 @@ def test_forked_workers_survive_threads_in_the_parent(table: UtteranceTable) -> 
 
     add_up(np.ones(100_000))
     torch.rand(600, 600) @ torch.rand(600, 600)
-    reader = BatchReader(table, FeaturesConfig())
+    reader = BatchReader(table, LOG_MEL)
     batches = list(load_batches(reader, plain_orders(table, 5.0), 2))
     assert sum(len(batch.utterances) for batch in batches) == 24
     assert not multiprocessing.active_children()
@@ -229,9 +232,9 @@ def test_forked_workers_survive_threads_in_the_parent(table: UtteranceTable) -> 
 
 def test_cached_features_are_the_computed_ones(table: UtteranceTable, tmp_path: Path) -> None:
     """First time computed, second time read: bit for bit the same, at each speed."""
-    plain = BatchReader(table, FeaturesConfig(), AugmentConfig(), torch.zeros(80))
+    plain = BatchReader(table, LOG_MEL, AugmentConfig(), torch.zeros(80))
     cached = BatchReader(
-        table, FeaturesConfig(cache=str(tmp_path / "cache")), AugmentConfig(), torch.zeros(80)
+        table, LOG_MEL, AugmentConfig(), torch.zeros(80), cache=str(tmp_path / "cache")
     )
     order = make_planner(table).plan(0).order(0)
     first = plain.read(order)
@@ -242,7 +245,7 @@ def test_cached_features_are_the_computed_ones(table: UtteranceTable, tmp_path: 
 
 def test_padding_is_marked(table: UtteranceTable) -> None:
     """Lengths say what is real: beyond them tokens are -1 and features 0."""
-    batch = BatchReader(table, FeaturesConfig()).read(
+    batch = BatchReader(table, LOG_MEL).read(
         Order(0, 0, rows=(0, 1, 2), speeds=(1.0,) * 3, seeds=(0,) * 3)
     )
     for row, utterance in enumerate(batch.utterances):
@@ -259,7 +262,7 @@ def test_missing_audio_is_left_out_and_named(tmp_path: Path) -> None:
     table = open_table(corpus, tmp_path)
     (corpus.audio / "train-001.wav").unlink()
     for cache in (None, str(tmp_path / "cache")):
-        reader = BatchReader(table, FeaturesConfig(cache=cache))
+        reader = BatchReader(table, LOG_MEL, cache=cache)
         batch = reader.read(Order(0, 0, (0, 1, 2), (1.0,) * 3, (0,) * 3))
         assert [u.id for u in batch.utterances] == ["train-000", "train-002"]
         assert batch.skipped[0][0] == "train-001"

@@ -144,7 +144,7 @@ def test_nan_for_ever_stops_with_a_usable_checkpoint(
     poison(monkeypatch, set(range(4, 1000)))
     with pytest.raises(ArborvoxError, match=r"3 steps in a row.*step-000006"):
         train_corpus(make_recipe(train={"max_steps": 50}), corpus, tmp_path / "run")
-    weights = loop.load_file(tmp_path / "run/checkpoints/step-000006/model.safetensors")
+    weights = loop.load_weights(tmp_path / "run/checkpoints/step-000006")
     assert all(torch.isfinite(value).all() for value in weights.values())
 
 

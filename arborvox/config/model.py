@@ -6,6 +6,8 @@ from pydantic import Field, model_validator
 
 from arborvox.config.section import Section
 
+EncoderKind = Literal["conformer", "transformer"]
+
 # What `model.size` stands for; keys written in the recipe win over these.
 MODEL_SIZES: dict[str, dict[str, Any]] = {
     "tiny": {
@@ -27,7 +29,7 @@ class ModelConfig(Section):
     """The network: encoder, decoder and output layers, each chosen by one key."""
 
     size: Literal["tiny", "small", "paper"] = "paper"
-    encoder: Literal["conformer", "transformer"] = "conformer"
+    encoder: EncoderKind = "conformer"
     decoder: Literal["transformer", "none"] = "transformer"
     output: Literal["softmax", "hierarchical"] = "hierarchical"
     ctc: Literal["softmax", "hierarchical"] = "softmax"

@@ -19,13 +19,11 @@ from arborvox.decode.language_model import load_language_model
 from arborvox.decode.network import Encoded, Network
 from arborvox.decode.rescoring import attention_rescoring
 from arborvox.errors import ArborvoxError
-from arborvox.features import LogMel
 from arborvox.kernels.compiling import CompileNotice
 from arborvox.model.checkpoint import LoadedModel
 
 MODES = ("ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring")
 GREEDY_MODES = ("ctc-greedy", "attention-greedy")
-FRAMES_PER_STATE = 4  # feature frames that an encoder state stands for
 
 _notice = CompileNotice()  # the first search on a machine compiles its loops
 
@@ -67,7 +65,8 @@ class Engine:
     """Features in, hypotheses out; `network.clock` tells where the time went."""
 
     def __init__(self, loaded: LoadedModel, config: DecodeConfig) -> None:
-        self.tokenizer, self.features_config = loaded.tokenizer, loaded.recipe.features
+        self.tokenizer, self.input = loaded.tokenizer, loaded.model.encoder.input
+        self.frame_s = loaded.model.encoder.state_s  # seconds that an encoder state stands for
         self.mode = _choose_mode(config.mode, loaded)
         self.config = config
         inventory = lm = None
@@ -81,17 +80,11 @@ class Engine:
             "length_bonus": config.length_bonus,
         }
         self.network = Network(loaded.model, precision=config.precision, inventory=inventory)
-        self._log_mel = LogMel(self.features_config)
-
-    @property
-    def frame_s(self) -> float:
-        """Seconds that an encoder state stands for."""
-        return FRAMES_PER_STATE * self.features_config.shift_s
 
     def features(self, samples: NDArray[np.float32]) -> Tensor:
         """Turn samples (S,) at the model's rate into features (T, M)."""
         with self.network.clock("features"):
-            return self._log_mel(samples)
+            return self.input(samples)
 
     @torch.inference_mode()
     def recognise(self, features: Sequence[Tensor]) -> list[Hypothesis]:
@@ -106,8 +99,8 @@ class Engine:
     def rehearse(self) -> None:
         """Decode some noise and forget it, so that compiling is not counted as decoding."""
         noise = torch.Generator().manual_seed(0)
-        self.features(torch.randn(16_000, generator=noise).numpy())
-        self.recognise([torch.randn(200, self.features_config.num_mels, generator=noise)])
+        samples = torch.randn(2 * self.input.sampling_rate, generator=noise)
+        self.recognise([self.features(samples.numpy())])
         self.network.clock.reset()
 
     def _search(self, encoded: Encoded) -> list[Hypothesis]:

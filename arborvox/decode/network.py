@@ -5,12 +5,11 @@ import copy
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from arborvox.decode.packing import pack_linear_layers
 from arborvox.errors import ArborvoxError
@@ -91,7 +90,7 @@ class Network:
     ) -> None:
         """Copy the model; `inventory` lists the tokens that may be written, <eos> always may."""
         self.blank = model.num_tokens
-        self.device = model.cmvn_mean.device
+        self.device = next(model.parameters()).device
         self.precision = choose_precision(precision, self.device, model.config.width)
         self.clock = StageClock()
         self._model = copy.deepcopy(model).eval().requires_grad_(False)
@@ -99,7 +98,6 @@ class Network:
             for part in (self._model.encoder, self._model.decoder):
                 if part is not None:
                     part.bfloat16()
-            self._model.encoder.register_forward_pre_hook(_cast_features)
         if self._model.decoder is not None and self.device.type == "cpu":
             pack_linear_layers(self._model.decoder)
         # Smoothing belongs to training: here a score is the log-probability itself.
@@ -208,11 +206,6 @@ class Network:
                 "This model has no CTC branch; decode it with attention-greedy or attention-beam."
             )
         return self._ctc_output
-
-
-def _cast_features(encoder: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Normalised features arrive in fp32, whatever the encoder computes in."""
-    return (inputs[0].to(torch.bfloat16), *inputs[1:])
 
 
 def _unsmoothed(output: OutputLayer | None) -> OutputLayer | None:

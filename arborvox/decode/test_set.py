@@ -102,7 +102,7 @@ def _read_speech(
 ) -> tuple[list[Utterance], list[Tensor]]:
     """Return the utterances that could be read, and their features (T, M)."""
     heard, features = [], []
-    rate = engine.features_config.sampling_rate
+    rate = engine.input.sampling_rate
     for utterance in batch:
         first = round(utterance.start_s * rate)
         try:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from arborvox.config import ModelConfig
+from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.model.ctc import CTC, count_infeasible
 from arborvox.model.decoder import Decoder, DecoderCache
-from arborvox.model.encoder import Encoder
+from arborvox.model.encoders import ENCODERS, EncoderStates, SpeechEncoder
 from arborvox.tokens.tokenizer import EOS_ID, PADDING_ID
 from arborvox.tree import CodeTree
 
@@ -34,11 +34,12 @@ class Losses:
 class ASR(nn.Module):
     """Encoder, CTC branch and attention decoder; either branch may be absent."""
 
-    cmvn_mean: Tensor
-    cmvn_istd: Tensor
-
     def __init__(
-        self, config: ModelConfig, num_mels: int, num_tokens: int, tree: CodeTree | None
+        self,
+        config: ModelConfig,
+        features: FeaturesConfig,
+        num_tokens: int,
+        tree: CodeTree | None,
     ) -> None:
         super().__init__()
         if tree is not None and tree.num_leaves != num_tokens:
@@ -46,21 +47,14 @@ class ASR(nn.Module):
                 f"The tree has {tree.num_leaves} leaves, but there are {num_tokens} tokens; "
                 f"build the tree from the same tokens."
             )
-        self.config, self.num_mels, self.num_tokens = config, num_mels, num_tokens
-        self.register_buffer("cmvn_mean", torch.zeros(num_mels))
-        self.register_buffer("cmvn_istd", torch.ones(num_mels))
-        self.encoder = Encoder(config, num_mels)
+        self.config, self.num_tokens = config, num_tokens
+        self.encoder: SpeechEncoder = ENCODERS[config.encoder](config, features)
         self.ctc = CTC(config, num_tokens, tree) if config.ctc_weight > 0 else None
         self.decoder: Decoder | None = None
         self.output: OutputLayer | None = None
         if config.decoder != "none":
             self.decoder = Decoder(config, num_tokens)
             self.output = _output_layer(config, num_tokens, tree)
-
-    def set_cmvn(self, mean: Tensor, istd: Tensor) -> None:
-        """Set the mean and inverse standard deviation of the training features, (M,) each."""
-        self.cmvn_mean.copy_(mean)
-        self.cmvn_istd.copy_(istd)
 
     def forward(
         self, features: Tensor, feature_lens: Tensor, tokens: Tensor, token_lens: Tensor
@@ -94,14 +88,8 @@ class ASR(nn.Module):
         encoded, encoded_lens, _ = self._encode(features, feature_lens)
         return encoded, encoded_lens
 
-    def _encode(
-        self, features: Tensor, feature_lens: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        padded = torch.arange(features.shape[1], device=features.device) >= feature_lens[:, None]
-        features = (features - self.cmvn_mean) * self.cmvn_istd
-        # Filled, not multiplied by 0: what stands in the padding may be anything, NaN too.
-        features = features.masked_fill(padded[:, :, None], 0.0)
-        encoded: tuple[Tensor, Tensor, Tensor | None] = self.encoder(features, feature_lens)
+    def _encode(self, features: Tensor, feature_lens: Tensor) -> EncoderStates:
+        encoded: EncoderStates = self.encoder(features, feature_lens)
         return encoded
 
     def ctc_log_probs(self, encoded: Tensor) -> Tensor:

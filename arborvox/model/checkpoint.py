@@ -32,7 +32,12 @@ from arborvox.tree import CodeTree
 from arborvox.tree.storage import load_tree, save_tree
 
 FORMAT = "arborvox-checkpoint"
-VERSION = 1
+VERSION = 2
+
+# What tensors were called in checkpoints up to a version.
+RENAMED_SINCE = {
+    1: {"cmvn_mean": "encoder.cmvn_mean", "cmvn_istd": "encoder.cmvn_istd"},
+}
 
 HEAD = "checkpoint.json"
 WEIGHTS = "model.safetensors"
@@ -79,16 +84,15 @@ def save_checkpoint(
 def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
     """Read a checkpoint folder, or say which of its files is missing, damaged or too new."""
     folder = find_checkpoint(folder)
-    checksums = _read_head(folder / HEAD)
     for name in (WEIGHTS, CONFIG, TOKENS):
         if not (folder / name).is_file():
             raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
     recipe = load_recipe(folder / CONFIG)
     tokenizer = Tokenizer.load(folder / TOKENS)
     tree = load_tree(folder / TREE, tokenizer.units) if (folder / TREE).exists() else None
-    tensors = _read_weights(folder / WEIGHTS, checksums.get(WEIGHTS), device)
+    tensors = load_weights(folder, device)
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
-        model = ASR(recipe.model, recipe.features.num_mels, len(tokenizer), tree)
+        model = ASR(recipe.model, recipe.features, len(tokenizer), tree)
     try:
         model.to(device).load_state_dict(tensors)
     except RuntimeError as error:
@@ -98,6 +102,16 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
             f"use the files of one checkpoint together."
         ) from None
     return LoadedModel(folder, model.eval(), recipe, tokenizer, tree)
+
+
+def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    """Read a checkpoint's tensors, under today's names whatever version wrote them."""
+    version, checksums = _read_head(folder / HEAD)
+    tensors = _read_weights(folder / WEIGHTS, checksums.get(WEIGHTS), device)
+    for newest, names in RENAMED_SINCE.items():
+        if version <= newest:
+            tensors = {names.get(name, name): tensor for name, tensor in tensors.items()}
+    return tensors
 
 
 def find_checkpoint(place: Path) -> Path:
@@ -136,8 +150,8 @@ def _plain_tensors(model: ASR) -> dict[str, Tensor]:
     return {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
 
 
-def _read_head(path: Path) -> dict[str, str]:
-    """Check format and version; return the checksums by file name."""
+def _read_head(path: Path) -> tuple[int, dict[str, str]]:
+    """Check format and version; return the version and the checksums by file name."""
     head: Any = read_json(path)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ArborvoxError(f'{path} is not the head of a checkpoint: "format" is not "{FORMAT}".')
@@ -149,7 +163,7 @@ def _read_head(path: Path) -> dict[str, str]:
             f"{path}: the checkpoint has format version {version}, and this Arborvox reads up to "
             f"{VERSION}; install a newer Arborvox."
         )
-    return checksums
+    return version, checksums
 
 
 def _read_weights(

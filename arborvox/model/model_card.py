@@ -16,18 +16,13 @@ def model_card(model: ASR, recipe: Recipe, tokenizer: Tokenizer) -> str:
         ("Languages", languages),
         ("Units", f"{len(tokenizer)} ({tokenizer.unit})"),
         ("Parameters", f"{sum(p.numel() for p in model.parameters()):,}"),
-        ("Encoder", f"{config.encoder}, {config.encoder_layers} layers, width {config.width}"),
+        ("Encoder", model.encoder.description),
     ]
     if model.ctc is not None:
         rows.append(("CTC branch", BRANCHES[config.ctc]))
     if model.decoder is not None:
         rows.append(("Decoder", f"{config.decoder_layers} layers, {BRANCHES[config.output]}"))
-    rows.append(
-        (
-            "Input",
-            f"{recipe.features.sampling_rate} Hz mono, {recipe.features.num_mels} log-mel bands",
-        )
-    )
+    rows.append(("Input", model.encoder.input.description))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"""# {recipe.name}: a speech recogniser made with Arborvox
 

@@ -151,4 +151,4 @@ def _has_token_rows(name: str) -> bool:
 
 def _part(name: str) -> str:
     """Name the part of the network that a tensor belongs to."""
-    return "features" if name.startswith("cmvn_") else name.split(".")[0]
+    return name.split(".")[0]

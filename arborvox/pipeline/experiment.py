@@ -223,7 +223,7 @@ def _count_parameters(leg: Leg) -> int:
     total = 0
     with safe_open(leg.train.folder / work.FINAL / WEIGHTS, framework="np") as file:
         for name in file.keys():  # noqa: SIM118 (no mapping)
-            if not name.startswith("cmvn_"):
+            if "cmvn_" not in name:
                 size = 1
                 for length in file.get_slice(name).get_shape():
                     size *= length

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 
 from torch.utils.data import DataLoader, Dataset
 
-from arborvox.config import FeaturesConfig
 from arborvox.console import progress
 from arborvox.data import Batch, BatchReader, Order, UtteranceTable
 from arborvox.errors import ArborvoxError
@@ -117,13 +116,14 @@ def plain_orders(
         yield Order(0, index, rows, speeds=(1.0,) * len(rows), seeds=(0,) * len(rows))
 
 
-def measure_cmvn(table: UtteranceTable, config: FeaturesConfig, batch_s: float) -> CMVN:
-    """Compute the mean and deviation of the training features, on all cores, order kept."""
+def measure_cmvn(reader: BatchReader, batch_s: float) -> CMVN:
+    """Compute the mean and deviation of a table's features, on all cores, order kept."""
+    table = reader.table
     every = max(1, len(table) // MAX_CMVN_UTTERANCES)
     orders = list(plain_orders(table, batch_s))[::every]
     sums = []
     with progress("features: mean and deviation", len(orders)) as advance:
-        for batch in load_batches(BatchReader(table, config), orders, workers=count_cores()):
+        for batch in load_batches(reader, orders, workers=count_cores()):
             lens = batch.feature_lens.tolist()
             for row in range(len(batch.utterances)):
                 sums.append(feature_sums(batch.features[row, : lens[row]]))

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from arborvox.config import TrainConfig
+from arborvox.model.checkpoint import load_weights
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
@@ -27,8 +27,8 @@ def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
     """Return the mean of the models in some checkpoint folders."""
     sums: dict[str, Tensor] = {}
     for folder in checkpoints:
-        for name, value in load_file(folder / "model.safetensors").items():
+        for name, value in load_weights(folder).items():
             # In float64: five float32 values of the same size would lose bits.
             sums[name] = sums[name] + value.double() if name in sums else value.double()
-    first = load_file(checkpoints[0] / "model.safetensors")
+    first = load_weights(checkpoints[0])
     return {name: (total / len(checkpoints)).to(first[name].dtype) for name, total in sums.items()}

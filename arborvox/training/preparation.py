@@ -5,12 +5,13 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from arborvox.config import Recipe
+from arborvox.config import AugmentConfig, Recipe
 from arborvox.console import say, warn
-from arborvox.data import UtteranceTable, build_table, digest_files
+from arborvox.data import BatchReader, UtteranceTable, build_table, digest_files
 from arborvox.errors import ArborvoxError
-from arborvox.features import CMVN
+from arborvox.features import CMVN, SpeechInput
 from arborvox.files import atomic_path
+from arborvox.model.encoders import make_input
 from arborvox.tokens import UNK_ID, Tokenizer
 from arborvox.training.loader import measure_cmvn
 from arborvox.training.ranks import Ranks
@@ -21,29 +22,48 @@ MOST_UNKNOWN = 0.5  # of the units; more than this are another language's tokens
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Tables to train and to evaluate on, and the normalisation of their features."""
+    """Tables to train and to evaluate on, the encoder's input, and its statistics."""
 
     train: UtteranceTable
     dev: UtteranceTable
-    cmvn: CMVN
+    input: SpeechInput
+    cmvn: CMVN | None  # where the encoder normalizes by the training data
+    cache: str | None
+
+    def training_reader(self, augment: AugmentConfig) -> BatchReader:
+        """Return what makes training batches; masks are filled with what is normal."""
+        fill = None if self.cmvn is None else self.cmvn.mean
+        return BatchReader(self.train, self.input, augment, fill, self.cache)
+
+    def dev_reader(self) -> BatchReader:
+        """Return what makes batches of the development set."""
+        return BatchReader(self.dev, self.input, cache=self.cache)
 
 
 def prepare_data(
     run: RunFolder, recipe: Recipe, manifests: Path, tokens: Path, ranks: Ranks
 ) -> TrainingData:
     """Open the run's tables; the first rank makes what is not there yet."""
+    speech_input = make_input(recipe.model, recipe.features)
     if ranks.first:
-        _make_data(run, recipe, manifests, tokens)
+        _make_data(run, recipe, speech_input, manifests, tokens)
     ranks.wait()
-    stored = load_file(run.data / "cmvn.safetensors")
+    cmvn = None
+    if speech_input.wants_statistics:
+        stored = load_file(run.data / "cmvn.safetensors")
+        cmvn = CMVN(stored["mean"], stored["istd"])
     return TrainingData(
         train=UtteranceTable(run.data / "train"),
         dev=UtteranceTable(run.data / "dev"),
-        cmvn=CMVN(stored["mean"], stored["istd"]),
+        input=speech_input,
+        cmvn=cmvn,
+        cache=recipe.features.cache,
     )
 
 
-def _make_data(run: RunFolder, recipe: Recipe, manifests: Path, tokens: Path) -> None:
+def _make_data(
+    run: RunFolder, recipe: Recipe, speech_input: SpeechInput, manifests: Path, tokens: Path
+) -> None:
     tokenizer = Tokenizer.load(tokens)
     tables = {}
     for split in ("train", "dev"):
@@ -81,8 +101,9 @@ def _make_data(run: RunFolder, recipe: Recipe, manifests: Path, tokens: Path) ->
         )
     if not len(tables["dev"]):
         warn("There is no development set: checkpoints are chosen by their training loss.")
-    if not (run.data / "cmvn.safetensors").exists():
-        cmvn = measure_cmvn(tables["train"], recipe.features, recipe.train.batch_s)
+    if speech_input.wants_statistics and not (run.data / "cmvn.safetensors").exists():
+        reader = BatchReader(tables["train"], speech_input, cache=recipe.features.cache)
+        cmvn = measure_cmvn(reader, recipe.train.batch_s)
         with atomic_path(run.data / "cmvn.safetensors") as part:
             save_file({"mean": cmvn.mean, "istd": cmvn.istd}, part)
 

@@ -34,7 +34,7 @@ def make_checkpoint(
     }
     recipe = validate_recipe(sections, name="test")
     torch.manual_seed(1)
-    model = ASR(recipe.model, recipe.features.num_mels, len(units), tree).eval()
+    model = ASR(recipe.model, recipe.features, len(units), tree).eval()
     for output in (model.output, model.ctc.output if model.ctc else None):
         if output is not None:
             torch.nn.init.normal_(output.weight, std=0.5)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny_models import COUNTS, NUM_MELS, UNITS, MakeModel, Speech
 
-from arborvox.config import ModelConfig
+from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.model.asr import ASR
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import HuffmanTree
@@ -48,7 +48,7 @@ def make_model(layer: str) -> MakeModel:
             {"size": "tiny", "output": layer, "ctc": layer, "label_smoothing": 0.1, **keys}
         )
         tree = HuffmanTree.from_counts(COUNTS, UNITS)
-        model = ASR(config, NUM_MELS, len(UNITS), tree).double().eval()
+        model = ASR(config, FeaturesConfig(num_mels=NUM_MELS), len(UNITS), tree).double().eval()
         for output in (model.output, model.ctc.output if model.ctc else None):
             if output is not None:
                 torch.nn.init.normal_(output.weight, std=0.5)

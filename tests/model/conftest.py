@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from arborvox.config import ModelConfig
+from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.model.asr import ASR
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import HuffmanTree
@@ -45,7 +45,7 @@ def make_model(tokenizer: Tokenizer, tree: HuffmanTree) -> Callable[..., ASR]:
     def make(**keys: object) -> ASR:
         torch.manual_seed(3)
         config = ModelConfig.model_validate({"size": "tiny", **keys})
-        return ASR(config, NUM_MELS, len(tokenizer), tree).double().eval()
+        return ASR(config, FeaturesConfig(num_mels=NUM_MELS), len(tokenizer), tree).double().eval()
 
     return make
 

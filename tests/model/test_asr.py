@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from arborvox.config import ModelConfig
+from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
 from arborvox.tree import HuffmanTree
@@ -147,16 +147,16 @@ def test_same_seed_gives_the_same_losses_with_dropout(
 def test_sizes_have_the_parameters_they_promise(size: str, low: float, high: float) -> None:
     config = ModelConfig.model_validate({"size": size, "output": "softmax"})
     with torch.device("meta"):
-        model = ASR(config, num_mels=80, num_tokens=340, tree=None)
+        model = ASR(config, FeaturesConfig(), num_tokens=340, tree=None)
     assert low < sum(p.numel() for p in model.parameters()) < high
 
 
 def test_tree_of_another_vocabulary_is_refused(tree: HuffmanTree) -> None:
     config = ModelConfig.model_validate({"size": "tiny"})
     with pytest.raises(ArborvoxError, match="7 leaves, but there are 9 tokens"):
-        ASR(config, num_mels=16, num_tokens=9, tree=tree)
+        ASR(config, FeaturesConfig(num_mels=16), num_tokens=9, tree=tree)
     with pytest.raises(ArborvoxError, match="no tree was given"):
-        ASR(config, num_mels=16, num_tokens=9, tree=None)
+        ASR(config, FeaturesConfig(num_mels=16), num_tokens=9, tree=None)
 
 
 @pytest.mark.parametrize(

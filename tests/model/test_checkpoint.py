@@ -10,6 +10,7 @@ from torch import Tensor
 
 from arborvox.config import Recipe
 from arborvox.errors import ArborvoxError
+from arborvox.features import CMVN
 from arborvox.model import checkpoint
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_checkpoint, save_checkpoint
@@ -25,14 +26,14 @@ def saved(
 ) -> Saved:
     """A checkpoint folder and the model in it."""
     model = make_model().float()
-    model.set_cmvn(torch.randn(16), torch.rand(16))
+    model.encoder.set_statistics(CMVN(torch.randn(16), torch.rand(16)))
     save_checkpoint(tmp_path / "step-1", model, recipe_of(model), tokenizer, tree)
     return tmp_path / "step-1", model
 
 
 def recipe_of(model: ASR) -> Recipe:
     return Recipe.model_validate(
-        {"model": model.config, "features": {"num_mels": model.num_mels}, "name": "test"}
+        {"model": model.config, "features": {"num_mels": model.encoder.input.width}, "name": "test"}
     )
 
 
@@ -65,9 +66,9 @@ def test_saving_again_replaces_and_leaves_nothing_behind(
 ) -> None:
     folder, model = saved
     with torch.no_grad():
-        model.cmvn_mean += 1
+        model.encoder.cmvn_mean += 1
     save_checkpoint(folder, model, recipe_of(model), tokenizer, tree)
-    assert torch.equal(load_checkpoint(folder).model.cmvn_mean, model.cmvn_mean)
+    assert torch.equal(load_checkpoint(folder).model.encoder.cmvn_mean, model.encoder.cmvn_mean)
     assert [entry.name for entry in folder.parent.iterdir()] == [folder.name]
 
 

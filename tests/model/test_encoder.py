@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from arborvox.errors import ArborvoxError
+from arborvox.features import CMVN
 from arborvox.model.asr import ASR
-from arborvox.model.subsampling import Subsampling, subsampled_lens
+from arborvox.model.encoders.subsampling import Subsampling, subsampled_lens
 
 ENCODERS = ["conformer", "transformer"]
 
@@ -84,11 +86,11 @@ def test_cmvn_is_applied_first(make_model: Callable[..., ASR], batch: tuple[Tens
     features, lens = batch[:2]
     plain = model.encode(features, lens)[0]
     mean, istd = torch.randn(16).double(), torch.rand(16).double() + 0.5
-    model.set_cmvn(mean, istd)
-    mean, istd = model.cmvn_mean, model.cmvn_istd
+    model.encoder.set_statistics(CMVN(mean, istd))
+    mean, istd = model.encoder.cmvn_mean, model.encoder.cmvn_istd
     torch.testing.assert_close(model.encode(features / istd + mean, lens)[0], plain)
 
 
 def test_too_few_mel_bins_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 7 mel bins"):
+    with pytest.raises(ArborvoxError, match="num_mels must be at least 7"):
         Subsampling(num_mels=6, channels=2, width=4)

@@ -4,8 +4,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from arborvox.errors import ArborvoxError
 from arborvox.model.kernels.bfloat16 import suits_kernels
 from arborvox.model.kernels.front_end import FirstConvolution
+
+FRAMES_A_STATE = 4
 
 # Two valid 3x3 convolutions of stride 2 need seven frames for one output frame.
 MIN_FRAMES = 7
@@ -31,7 +34,10 @@ class Subsampling(nn.Module):
     def __init__(self, num_mels: int, channels: int, width: int) -> None:
         super().__init__()
         if num_mels < MIN_FRAMES:
-            raise ValueError(f"the front end needs at least {MIN_FRAMES} mel bins, not {num_mels}")
+            raise ArborvoxError(
+                f"features.num_mels must be at least {MIN_FRAMES} for the encoder's front end, "
+                f"but it is {num_mels}."
+            )
         self.first = nn.Conv2d(1, channels, kernel_size=3, stride=2)
         self.second = nn.Conv2d(channels, channels, kernel_size=3, stride=2)
         num_bins = ((num_mels - 1) // 2 - 1) // 2
