@@ -68,6 +68,18 @@ def read_manifest(path: Path) -> Iterator[Utterance]:
         yield utterance
 
 
+def load_manifest(path: Path) -> list[Utterance]:
+    """Read a manifest that fits in memory, such as a test set; refuse ids that stand twice."""
+    found: dict[str, Utterance] = {}
+    for number, utterance in enumerate(read_manifest(path), start=1):
+        if utterance.id in found:
+            raise ArborvoxError(
+                f"{path}, line {number}: the id {utterance.id!r} stands in a line above already."
+            )
+        found[utterance.id] = utterance
+    return list(found.values())
+
+
 def write_cuts(path: Path, utterances: Iterable[Utterance]) -> None:
     """Write a manifest whose bytes depend on the utterances alone."""
     with open_gzip_reproducible(path) as file:

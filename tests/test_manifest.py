@@ -22,6 +22,7 @@ from arborvox.manifest import (
     Utterance,
     append_cuts,
     cut_line,
+    load_manifest,
     read_manifest,
     split_by_language,
     split_file,
@@ -223,6 +224,14 @@ def test_a_source_is_never_run(tmp_path: Path) -> None:
     with pytest.raises(ArborvoxError, match="only files"):
         list(read_manifest(write(tmp_path / "cuts.jsonl.gz", [recorded(sources=[command])])))
     assert not trace.exists()
+
+
+def test_a_test_set_with_an_id_twice_is_refused(tmp_path: Path) -> None:
+    write_cuts(tmp_path / "cuts.jsonl.gz", [WHOLE, PART, replace(OTHER, id=PART.id)])
+    with pytest.raises(ArborvoxError, match="line 3: the id 'ca-1-2' stands in a line above"):
+        load_manifest(tmp_path / "cuts.jsonl.gz")
+    write_cuts(tmp_path / "cuts.jsonl.gz", [WHOLE, PART])
+    assert load_manifest(tmp_path / "cuts.jsonl.gz") == [WHOLE, PART]
 
 
 def test_no_language_is_und_and_a_frame_of_rounding_is_nothing(tmp_path: Path) -> None:

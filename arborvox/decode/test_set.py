@@ -21,7 +21,7 @@ from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.network import STAGES
 from arborvox.errors import ArborvoxError
 from arborvox.files import hold, read_json, write_json_atomic
-from arborvox.manifest import Utterance, read_manifest
+from arborvox.manifest import Utterance, load_manifest
 from arborvox.model.checkpoint import load_checkpoint
 from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
 
@@ -46,7 +46,7 @@ def decode_manifest(run: Path, manifest: Path, config: DecodeConfig, out: Path) 
     loaded = load_checkpoint(run)
     engine = Engine(loaded, config)
     header = _header(loaded.folder, manifest, engine)
-    utterances = list(read_manifest(manifest))
+    utterances = load_manifest(manifest)
     with hold(out, f"Another `arborvox decode` is writing {out}."):
         return _decode_rest(utterances, engine, header, out)
 

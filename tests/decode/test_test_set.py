@@ -179,6 +179,15 @@ def test_decode_and_score_count_the_same_unknown_units(
         assert counts == [3] * len(lines)
 
 
+def test_a_language_that_was_never_heard_is_decoded_by_a_model_with_tags(
+    manifest: Path, tmp_path: Path
+) -> None:
+    units = ("<eos>", "<unk>", "<yy>", " ", "a", "b", "c", "d")
+    run = make_checkpoint(tmp_path / "run", units=units, languages=("yy",), language_tags=True)
+    done = decode_manifest(run, manifest, CONFIG, tmp_path / "hyps.jsonl")  # all of it is `xx`
+    assert done.num_utterances == 6
+
+
 def test_batches_hold_utterances_of_about_one_length() -> None:
     lengths = [3.0, 1.0, 2.0, 8.0, 1.0]
     utterances = [
