@@ -4,11 +4,10 @@ Nothing here grows with the corpus: lines of the table are read when they are ne
 columns (24 bytes an utterance) are mapped, not loaded.
 """
 
-import gzip
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,8 @@ from arborvox.augment import Surroundings, change_speed, mask_features
 from arborvox.config import AugmentConfig
 from arborvox.errors import ArborvoxError
 from arborvox.features import FeatureCache, SpeechInput
-from arborvox.files import read_json, write_json_atomic
+from arborvox.files import clean_cell, read_json, write_json_atomic
+from arborvox.manifest import Utterance, read_manifest
 
 PADDING = -1  # in token tensors; no token has this id
 
@@ -34,7 +34,7 @@ COLUMNS = np.dtype(
 )
 
 
-class Encoder(Protocol):
+class TextEncoder(Protocol):
     """The one thing asked of a tokenizer here."""
 
     def encode(self, text: str, language: str | None = None) -> list[int]:
@@ -42,8 +42,8 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True)
-class Utterance:
-    """One line of speech: where it is, what is said, in which language."""
+class EncodedUtterance:
+    """A row of a table: where the speech is, what is said, and its tokens."""
 
     id: str
     audio: Path
@@ -58,7 +58,7 @@ class Utterance:
 class Batch:
     """Utterances side by side, padded at the end."""
 
-    utterances: tuple[Utterance, ...]
+    utterances: tuple[EncodedUtterance, ...]
     features: Tensor  # (B, T, M) float32
     feature_lens: Tensor  # (B,) int64
     tokens: Tensor  # (B, U) int64, padded with PADDING
@@ -110,12 +110,12 @@ class UtteranceTable:
         """How many units all texts have together."""
         return int(self.columns["num_tokens"].sum())
 
-    def __getitem__(self, row: int) -> Utterance:
+    def __getitem__(self, row: int) -> EncodedUtterance:
         offset = int(self.columns["offset"][row])
         last = row + 1 == len(self)
         end = len(self._lines) if last else int(self.columns["offset"][row + 1])
         fields = json.loads(self._lines[offset:end].tobytes())
-        return Utterance(
+        return EncodedUtterance(
             id=fields["id"],
             audio=Path(fields["audio"]),
             start_s=fields["start_s"],
@@ -159,7 +159,7 @@ def digest_files(*paths: Path) -> str:
 def build_table(
     folder: Path,
     manifest: Path,
-    tokenizer: Encoder,
+    tokenizer: TextEncoder,
     *,
     source: str,
     max_duration_s: float,
@@ -176,21 +176,22 @@ def build_table(
         (part / "columns.bin").open("wb") as columns,
         (part / "skipped.tsv").open("w", encoding="utf-8") as skipped,
     ):
-        for utterance in read_manifest(manifest, tokenizer):
+        for utterance in read_manifest(manifest):
+            tokens = tokenizer.encode(utterance.text, utterance.language)
             reason = ""
             if utterance.duration_s > max_duration_s:
                 reason = f"longer than {max_duration_s:g} s: {utterance.duration_s:.1f} s"
-            elif not utterance.tokens:
+            elif not tokens:
                 reason = "empty text"
             if reason:
                 num_skipped += 1
-                skipped.write(f"{utterance.id}\t{reason}\n")
+                skipped.write(f"{clean_cell(utterance.id)}\t{reason}\n")
                 continue
             language = languages.setdefault(utterance.language, len(languages))
-            num_unknown += utterance.tokens.count(unknown_id)
-            row = (offset, utterance.duration_s, language, len(utterance.tokens))
+            num_unknown += tokens.count(unknown_id)
+            row = (offset, utterance.duration_s, language, len(tokens))
             columns.write(np.array(row, COLUMNS).tobytes())
-            offset += lines.write(_utterance_line(utterance))
+            offset += lines.write(_table_line(utterance, tokens))
             num_rows += 1
     flat = np.memmap(part / "columns.bin", COLUMNS, "r") if num_rows else np.empty(0, COLUMNS)
     np.save(part / "columns.npy", flat)
@@ -206,29 +207,6 @@ def build_table(
     shutil.rmtree(folder, ignore_errors=True)
     part.replace(folder)
     return UtteranceTable(folder)
-
-
-def read_manifest(manifest: Path, tokenizer: Encoder) -> Iterator[Utterance]:
-    """Yield the utterances of a Lhotse cut manifest, line by line."""
-    # {"id": "...", "start": 0, "duration": 1.2, "channel": 0, "supervisions": [{"text": "a b",
-    #  "language": "abk", ...}], "recording": {"sources": [{"source": "/x.flac", ...}], ...}, ...}
-    opened = gzip.open if manifest.suffix == ".gz" else open
-    try:
-        with opened(manifest, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield _utterance_from_cut(json.loads(line), tokenizer)
-                except (KeyError, IndexError, TypeError, ValueError) as error:
-                    raise ArborvoxError(
-                        f"{manifest}, line {number}: not a cut with a recording and a transcript "
-                        f"({type(error).__name__}: {error})."
-                    ) from None
-    except FileNotFoundError:
-        raise ArborvoxError(
-            f"There is no manifest {manifest}; run `arborvox prepare` first."
-        ) from None
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ArborvoxError(f"{manifest} is damaged: {error}.") from None
 
 
 @dataclass(frozen=True)
@@ -262,7 +240,7 @@ class BatchReader:
 
     def read(self, order: Order) -> Batch:
         """Load, compute and pad one batch; audio that cannot be read is left out and named."""
-        good: list[Utterance] = []
+        good: list[EncodedUtterance] = []
         features: list[Tensor] = []
         skipped: list[tuple[str, str]] = []
         for row, speed, seed in zip(order.rows, order.speeds, order.seeds, strict=True):
@@ -284,7 +262,7 @@ class BatchReader:
             cache_problem=self._cache.problem if self._cache else "",
         )
 
-    def clean_features(self, utterance: Utterance, speed: float = 1.0) -> Tensor:
+    def clean_features(self, utterance: EncodedUtterance, speed: float = 1.0) -> Tensor:
         """Return an utterance's features (T, M), from the cache where there is one."""
 
         def compute() -> Tensor:
@@ -295,7 +273,7 @@ class BatchReader:
         variant = f"{utterance.start_s}:{utterance.duration_s}:{speed}"
         return self._cache.get(utterance.audio, variant, compute)
 
-    def _augmented(self, utterance: Utterance, speed: float, seed: int) -> Tensor:
+    def _augmented(self, utterance: EncodedUtterance, speed: float, seed: int) -> Tensor:
         if self.augment is None or self._surroundings is None:
             return self.clean_features(utterance, speed)
         generator = Generator().manual_seed(seed)
@@ -309,7 +287,7 @@ class BatchReader:
         fill = self.mask_fill if self.mask_fill is not None else features.mean(dim=0)
         return mask_features(features, self.augment, fill, generator)
 
-    def _samples(self, utterance: Utterance, speed: float) -> NDArray[np.float32]:
+    def _samples(self, utterance: EncodedUtterance, speed: float) -> NDArray[np.float32]:
         rate = self.input.sampling_rate
         samples = audio.load(utterance.audio, rate)
         start = round(utterance.start_s * rate)
@@ -320,7 +298,7 @@ class BatchReader:
 
 
 def collate(
-    utterances: Sequence[Utterance],
+    utterances: Sequence[EncodedUtterance],
     features: Sequence[Tensor],
     *,
     epoch: int,
@@ -355,22 +333,14 @@ def collate(
     )
 
 
-def _utterance_from_cut(cut: dict[str, Any], tokenizer: Encoder) -> Utterance:
-    """Pick what training needs out of a cut."""
-    supervision = cut["supervisions"][0]
-    language = supervision.get("language") or "und"
-    text = supervision["text"]
-    return Utterance(
-        id=cut["id"],
-        audio=Path(cut["recording"]["sources"][0]["source"]),
-        start_s=float(cut["start"]),
-        duration_s=float(cut["duration"]),
-        text=text,
-        language=language,
-        tokens=tuple(tokenizer.encode(text, language)),
-    )
-
-
-def _utterance_line(utterance: Utterance) -> bytes:
-    fields = {**vars(utterance), "audio": str(utterance.audio)}
+def _table_line(utterance: Utterance, tokens: list[int]) -> bytes:
+    fields = {
+        "id": utterance.id,
+        "audio": utterance.audio,
+        "start_s": utterance.start_s,
+        "duration_s": utterance.duration_s,
+        "text": utterance.text,
+        "language": utterance.language,
+        "tokens": tokens,
+    }
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from arborvox.errors import ArborvoxError
 
@@ -81,12 +81,14 @@ def read_json(path: Path) -> Any:
 
 @contextlib.contextmanager
 def open_gzip_reproducible(path: Path) -> Iterator[gzip.GzipFile]:
-    """Open a gzip file for writing whose bytes depend on its content alone (no name, no time)."""
-    with (
-        path.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=raw, mtime=0) as packed,
-    ):
+    """Open a gzip file for writing whose bytes depend on its content alone."""
+    with path.open("wb") as raw, pack_reproducible(raw) as packed:
         yield packed
+
+
+def pack_reproducible(raw: BinaryIO) -> gzip.GzipFile:
+    """Pack into an open file so that the bytes depend on the content alone (no name, no time)."""
+    return gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=raw, mtime=0)
 
 
 @contextlib.contextmanager
@@ -120,6 +122,12 @@ def _remove_deserted(out: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
         except (ValueError, PermissionError):
             pass
+
+
+def clean_cell(text: str) -> str:
+    """Make any text fit a cell of a TSV file, undecodable bytes included."""
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

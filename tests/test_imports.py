@@ -14,6 +14,7 @@ LAYERS = [
     {"version", "errors"},
     {"files", "console", "yaml12"},
     {"config", "text", "audio", "tree", "score"},
+    {"manifest"},
     {"tokens", "kernels", "features", "augment"},
     {"hsoftmax"},
     {"corpora", "model"},

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arborvox.errors import ArborvoxError
+from arborvox.manifest import Utterance, cut_line
 from arborvox.tokens import EOS_ID, UNK_ID, Sentence, TextCorpus, Tokenizer, build_tokenizer
 from arborvox.tokens.closeness import language_closeness
 from arborvox.tokens.trees import build_tree, colour_units, languages_of_units
@@ -29,8 +30,8 @@ COVERED = st.text(st.sampled_from(LETTERS), max_size=40)
 def write_cuts(path: Path, sentences: Sequence[Sentence]) -> Path:
     with gzip.open(path, "wt", encoding="utf-8") as file:
         for sentence in sentences:
-            supervision = {"text": sentence.text, "language": sentence.language}
-            file.write(json.dumps({"id": "x", "supervisions": [supervision]}) + "\n")
+            utterance = Utterance("x", "x.wav", sentence.language, sentence.text, 16000, 16000)
+            file.write(json.dumps(json.loads(cut_line(utterance))) + "\n")  # surrogates escaped
     return path
 
 

@@ -25,11 +25,10 @@ from arborvox.corpora.common_voice_rows import (
     scan_language,
     write_language,
 )
-from arborvox.corpora.manifests import SKIPPED_NAME, CorpusStats, SplitStats, split_file
+from arborvox.corpora.manifests import SKIPPED_NAME, CorpusStats, SplitStats
 from arborvox.corpora.sampling import (
     DEV,
     SENTENCE_ELSEWHERE,
-    SPLIT_NAMES,
     TEST,
     TRAIN,
     dense_ids,
@@ -40,6 +39,7 @@ from arborvox.corpora.sampling import (
     split_randomly,
 )
 from arborvox.errors import ArborvoxError
+from arborvox.manifest import SPLIT_NAMES, split_file
 
 Result = TypeVar("Result")
 

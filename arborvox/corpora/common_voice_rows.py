@@ -22,14 +22,12 @@ from arborvox.corpora.manifests import (
     NOT_VALIDATED_REASON,
     SENTENCE_REASON,
     Skipped,
-    Utterance,
-    clean_cell,
-    cut_line,
     reason_kind,
 )
-from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, SPLIT_NAMES, TRAIN, dense_ids
+from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, TRAIN, dense_ids
 from arborvox.errors import ArborvoxError
-from arborvox.files import open_gzip_reproducible
+from arborvox.files import clean_cell, open_gzip_reproducible
+from arborvox.manifest import SPLIT_NAMES, Utterance, cut_line
 from arborvox.text import Normalizer
 
 # Fates below zero, beside SENTENCE_ELSEWHERE: why a row is in no split.

@@ -11,10 +11,11 @@ from arborvox.config import CorpusConfig
 from arborvox.console import say, warn
 from arborvox.corpora.checks import check_recordings, decodes
 from arborvox.corpora.folder_sources import Row, read_rows
-from arborvox.corpora.manifests import CorpusStats, Skipped, Utterance
+from arborvox.corpora.manifests import CorpusStats, Skipped
 from arborvox.corpora.sampling import dense_ids, language_rng, split_by_speaker
 from arborvox.corpora.writing import write_corpus
 from arborvox.errors import ArborvoxError
+from arborvox.manifest import Utterance
 from arborvox.text import Normalizer
 
 # Fewer speakers than this cannot be shared out over three sets.

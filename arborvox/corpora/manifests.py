@@ -1,17 +1,16 @@
-"""What every preparer writes: Lhotse cuts, statistics, a table, the list of what was left out."""
+"""What every preparer writes beside its cuts: statistics, a table, what was left out."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from json.encoder import encode_basestring as quote
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from arborvox.console import say
-from arborvox.corpora.sampling import SPLIT_NAMES
-from arborvox.files import open_gzip_reproducible, write_lines
+from arborvox.files import clean_cell, write_lines
+from arborvox.manifest import SPLIT_NAMES, split_file
 from arborvox.version import VERSION
 
 STATS_NAME = "stats.json"
@@ -35,30 +34,6 @@ GROUPS = {
     "Turkic": "az ba cv kk ky sah tk tr tt ug uz",
 }
 GROUP_OF = {language: group for group, text in GROUPS.items() for language in text.split()}
-
-
-@dataclass(frozen=True, slots=True)
-class Utterance:
-    """A stretch of a recording with what is said in it."""
-
-    id: str
-    audio: str
-    language: str
-    text: str
-    sampling_rate: int
-    num_samples: int
-    num_channels: int = 1
-    speaker: str | None = None
-    recording_id: str | None = None  # where several utterances share a recording
-    start_s: float = 0.0
-    segment_s: float | None = None  # None: the whole recording
-
-    @property
-    def duration_s(self) -> float:
-        """The length of the stretch."""
-        if self.segment_s is not None:
-            return self.segment_s
-        return self.num_samples / self.sampling_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,52 +92,10 @@ class CorpusStats:
         return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def cut_line(utterance: Utterance) -> str:
-    """Return a line of a Lhotse manifest (written out: Lhotse's own way is ten times slower).
-
-    {"id": "ca-1", "start": 0, "duration": 4.2, "channel": 0, "supervisions": [{…,
-    "text": "bon dia", "language": "ca", "speaker": "…"}], "recording": {…}, "type": "MonoCut"}
-    """
-    identity, language = quote(utterance.id), quote(utterance.language)
-    recording_id = quote(utterance.recording_id) if utterance.recording_id else identity
-    whole_s = utterance.num_samples / utterance.sampling_rate
-    duration_s = utterance.duration_s
-    speaker = f', "speaker": {quote(utterance.speaker)}' if utterance.speaker else ""
-    channels = ", ".join(map(str, range(utterance.num_channels)))
-    return (
-        f'{{"id": {identity}, "start": {utterance.start_s!r}, "duration": {duration_s!r}, '
-        f'"channel": 0, "supervisions": [{{"id": {identity}, "recording_id": {recording_id}, '
-        f'"start": 0.0, "duration": {duration_s!r}, "channel": 0, '
-        f'"text": {quote(utterance.text)}, "language": {language}{speaker}}}], '
-        f'"recording": {{"id": {recording_id}, "sources": [{{"type": "file", '
-        f'"channels": [{channels}], "source": {quote(utterance.audio)}}}], '
-        f'"sampling_rate": {utterance.sampling_rate}, "num_samples": {utterance.num_samples}, '
-        f'"duration": {whole_s!r}, "channel_ids": [{channels}]}}, "type": "MonoCut"}}\n'
-    )
-
-
-def split_file(split: str) -> str:
-    """Return the name of a split's manifest."""
-    return f"cuts_{split}.jsonl.gz"
-
-
-def write_cuts(path: Path, utterances: Iterable[Utterance]) -> None:
-    """Write a manifest whose bytes depend on the utterances alone."""
-    with open_gzip_reproducible(path) as file:
-        for utterance in utterances:
-            file.write(cut_line(utterance).encode())
-
-
 def write_skipped(path: Path, skipped: Sequence[Skipped]) -> None:
     """Write the list of what was left out, a file and a reason a line."""
     rows = (f"{clean_cell(row.file)}\t{clean_cell(row.reason)}" for row in skipped)
     write_lines(path, ["file\treason", *rows])
-
-
-def clean_cell(text: str) -> str:
-    """Make any text fit a cell of a TSV file, undecodable bytes included."""
-    shown = text.encode("utf-8", "backslashreplace").decode()
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
 def reason_kind(reason: str) -> str:

@@ -1,17 +1,13 @@
 """Several corpora as one: the training parts of others join the first one's."""
 
-import gzip
-import json
-import shutil
 from pathlib import Path
 
 import langcodes
 from langcodes.tag_parser import LanguageTagError
 
 from arborvox.console import say
-from arborvox.corpora.manifests import CorpusStats, SplitStats, split_file
-from arborvox.corpora.sampling import SPLIT_NAMES
-from arborvox.files import open_gzip_reproducible
+from arborvox.corpora.manifests import CorpusStats, SplitStats
+from arborvox.manifest import SPLIT_NAMES, append_cuts, split_file
 
 TRAIN_CUTS = split_file("train")
 
@@ -30,7 +26,7 @@ def add_training_cuts(stage: Path, stats: CorpusStats, part: CorpusStats, folder
     left_out = sorted(name for name in part.languages if _standard_code(name) in unheard)
     if left_out:
         say(f"{part.kind}: {', '.join(left_out)} left out, to stay unheard in training")
-    _append_cuts(folder / TRAIN_CUTS, stage / TRAIN_CUTS, set(left_out))
+    append_cuts(folder / TRAIN_CUTS, stage / TRAIN_CUTS, left_out=left_out)
     added = {name: splits["train"] for name, splits in part.languages.items()}
     for language in left_out:
         del added[language]
@@ -49,21 +45,6 @@ def add_training_cuts(stage: Path, stats: CorpusStats, part: CorpusStats, folder
             "hours": round(sum(theirs.hours for theirs in added.values()), 4),
         }
     )
-
-
-def _append_cuts(source: Path, target: Path, left_out: set[str]) -> None:
-    """Put a manifest behind another one; gzip files may be joined as they are."""
-    if left_out:
-        kept = target.with_name("kept.jsonl.gz")
-        with gzip.open(source, "rb") as lines, open_gzip_reproducible(kept) as file:
-            for line in lines:
-                if json.loads(line)["supervisions"][0]["language"] not in left_out:
-                    file.write(line)
-        source = kept
-    with source.open("rb") as added, target.open("ab") as joined:
-        shutil.copyfileobj(added, joined)
-    if left_out:
-        source.unlink()
 
 
 def _standard_code(language: str) -> str:

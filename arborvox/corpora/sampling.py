@@ -10,9 +10,8 @@ import numpy.typing as npt
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-# Split codes; what is negative is left out, and says why.
+# Split codes, places in SPLIT_NAMES; what is negative is left out, and says why.
 TRAIN, DEV, TEST = 0, 1, 2
-SPLIT_NAMES = ("train", "dev", "test")
 SENTENCE_ELSEWHERE = -1
 
 # The paper: test is the lesser of 10 % and 10,000 utterances. It has no development set; ours is

@@ -9,10 +9,11 @@ import numpy as np
 from arborvox.audio import AudioInfo
 from arborvox.config import CorpusConfig
 from arborvox.corpora.checks import check_recordings, decodes
-from arborvox.corpora.manifests import CorpusStats, Skipped, Utterance
+from arborvox.corpora.manifests import CorpusStats, Skipped
 from arborvox.corpora.sampling import DEV, DEV_SHARE, TEST, TRAIN, language_rng
 from arborvox.corpora.writing import write_corpus
 from arborvox.errors import ArborvoxError
+from arborvox.manifest import Utterance
 
 # The paper's zero-shot languages, in the order of its Table 3.
 PAPER_TEST_LANGUAGES = tuple("bin sbc mal kea klu aeb mak fin abk ace".split())

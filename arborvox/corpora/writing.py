@@ -13,13 +13,11 @@ from arborvox.corpora.manifests import (
     CorpusStats,
     Skipped,
     SplitStats,
-    Utterance,
     reason_kind,
-    split_file,
-    write_cuts,
     write_skipped,
 )
-from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, SPLIT_NAMES
+from arborvox.corpora.sampling import SENTENCE_ELSEWHERE
+from arborvox.manifest import SPLIT_NAMES, Utterance, split_file, write_cuts
 
 
 def write_corpus(

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from arborvox import audio
 from arborvox.console import progress, say, warn
-from arborvox.data import Utterance, read_manifest
 from arborvox.decode.engine import GREEDY_MODES, DecodeConfig, Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.network import STAGES
 from arborvox.errors import ArborvoxError
 from arborvox.files import hold, read_json, write_json_atomic
+from arborvox.manifest import Utterance, load_manifest
 from arborvox.model.checkpoint import load_checkpoint
 from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
 
@@ -46,7 +46,7 @@ def decode_manifest(run: Path, manifest: Path, config: DecodeConfig, out: Path) 
     loaded = load_checkpoint(run)
     engine = Engine(loaded, config)
     header = _header(loaded.folder, manifest, engine)
-    utterances = list(read_manifest(manifest, loaded.tokenizer))
+    utterances = load_manifest(manifest)
     with hold(out, f"Another `arborvox decode` is writing {out}."):
         return _decode_rest(utterances, engine, header, out)
 
@@ -107,7 +107,7 @@ def _read_speech(
         first = round(utterance.start_s * rate)
         try:
             with engine.network.clock("features"):
-                samples = audio.load(utterance.audio, rate)
+                samples = audio.load(Path(utterance.audio), rate)
             samples = samples[first : first + round(utterance.duration_s * rate)]
             if not len(samples):
                 raise audio.AudioProblem("shorter than its manifest says")

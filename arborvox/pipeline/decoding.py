@@ -1,6 +1,5 @@
 """Decoding the test set, freely or with each language's own inventory of units."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,8 @@ from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.decode import engine
 from arborvox.decode.test_set import decode_manifest
 from arborvox.errors import ArborvoxError
-from arborvox.files import (
-    atomic_path,
-    open_gzip_reproducible,
-    read_json,
-    write_json_atomic,
-    write_text_atomic,
-)
+from arborvox.files import read_json, write_json_atomic, write_text_atomic
+from arborvox.manifest import split_by_language
 from arborvox.pipeline.fingerprints import digest_file, digest_value
 from arborvox.tokens import Tokenizer
 
@@ -58,7 +52,7 @@ def decode_test_set(
     if setting == "free":
         decode_manifest(run, cuts, _search(config, None), folder / HYPOTHESES)
         return
-    languages = _split_by_language(cuts, folder / "languages")
+    languages = split_by_language(cuts, folder / "languages")
     inventories = _find_inventories(corpus, list(languages), tokens, folder / "inventories")
     parts = []
     for language, manifest in languages.items():
@@ -85,21 +79,6 @@ def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig
         length_bonus=config.length_bonus,
         inventory=inventory,
     )
-
-
-def _split_by_language(cuts: Path, folder: Path) -> dict[str, Path]:
-    """Write a manifest for each language of the test set."""
-    lines: dict[str, list[bytes]] = {}
-    with gzip.open(cuts) as file:
-        for line in file:
-            language = json.loads(line)["supervisions"][0]["language"]
-            lines.setdefault(language, []).append(line)
-    folder.mkdir(exist_ok=True)
-    manifests = {language: folder / f"{language}.jsonl.gz" for language in sorted(lines)}
-    for language, path in manifests.items():
-        with atomic_path(path) as part, open_gzip_reproducible(part) as packed:
-            packed.writelines(lines[language])
-    return manifests
 
 
 def _find_inventories(

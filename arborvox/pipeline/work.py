@@ -15,9 +15,10 @@ from arborvox.config import (
     TreeConfig,
 )
 from arborvox.corpora import prepare
-from arborvox.corpora.manifests import STATS_NAME, split_file
+from arborvox.corpora.manifests import STATS_NAME
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_json_atomic
+from arborvox.manifest import split_file
 from arborvox.pipeline.stages import RunInterruptedError
 from arborvox.score import read_hypotheses, score_hypotheses
 from arborvox.score.score_report import scores_as_json

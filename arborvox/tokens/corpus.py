@@ -1,24 +1,19 @@
 """Sentences with their languages, streamed from manifests or text files."""
 
-import gzip
-import json
 import unicodedata
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from arborvox.errors import ArborvoxError
+from arborvox.manifest import SUFFIX, read_manifest, split_file
 from arborvox.text import Normalizer
 from arborvox.tokens.tokenizer import flaw_of
 
-CUTS_SUFFIX = ".jsonl.gz"
-TRAINING_CUTS = "cuts_train.jsonl.gz"  # in a folder made by `arborvox prepare`
+TRAINING_CUTS = split_file("train")  # in a folder made by `arborvox prepare`
 TEXT_SUFFIX = ".txt"
 PHONE_TABLE = "text.txt"  # in each language's folder of the UCLA corpus
-NO_LANGUAGE = "und"  # BCP 47's "undetermined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +95,12 @@ class TextCorpus:
                 yield Sentence(language, phones.strip())
 
     def _read_cuts(self, file: Path) -> Iterator[Sentence]:
-        try:
-            with gzip.open(file, "rt", encoding="utf-8") as lines:
-                for number, line in enumerate(lines, start=1):
-                    place = f"{file}, line {number}"
-                    for language, text in _supervisions(line, place):
-                        if flaw := flaw_of(text):
-                            raise ArborvoxError(f"{place}: the text contains {flaw}: {text!r}.")
-                        if self._wants(language) and text:
-                            yield Sentence(language, text)
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-            raise ArborvoxError(
-                f"{file} is not a whole gzip file of UTF-8 lines ({error})."
-            ) from None
+        for number, utterance in enumerate(read_manifest(file), start=1):
+            text, language = utterance.text, utterance.language
+            if flaw := flaw_of(text):
+                raise ArborvoxError(f"{file}, line {number}: the text contains {flaw}: {text!r}.")
+            if self._wants(language) and text:
+                yield Sentence(language, text)
 
 
 def _lines_of(file: Path) -> Iterator[str]:
@@ -123,27 +111,9 @@ def _lines_of(file: Path) -> Iterator[str]:
         raise ArborvoxError(f"{file} is not UTF-8 text.") from None
 
 
-def _supervisions(line: str, place: str) -> Iterator[tuple[str, str]]:
-    """Yield language and text of a cut.
-
-    {"id": "ca-1", …, "supervisions": [{"text": "bon dia", "language": "ca", …}], "type": "MonoCut"}
-    """
-    try:
-        cut: Any = json.loads(line)
-        for supervision in cut["supervisions"]:
-            text, language = supervision["text"], supervision.get("language") or NO_LANGUAGE
-            if not isinstance(text, str) or not isinstance(language, str):
-                raise TypeError
-            yield language, text
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
-        raise ArborvoxError(
-            f"{place}: not a Lhotse cut with supervisions that have a text."
-        ) from None
-
-
 def _files_of(source: Path) -> list[Path]:
     if source.is_file():
-        if source.suffix != TEXT_SUFFIX and not source.name.endswith(CUTS_SUFFIX):
+        if source.suffix != TEXT_SUFFIX and not source.name.endswith(SUFFIX):
             raise ArborvoxError(
                 f"{source} is neither a manifest (*.jsonl.gz) nor a text (<language>.txt)."
             )

@@ -11,6 +11,7 @@ from arborvox.data import BatchReader, UtteranceTable, build_table, digest_files
 from arborvox.errors import ArborvoxError
 from arborvox.features import CMVN, SpeechInput
 from arborvox.files import atomic_path
+from arborvox.manifest import split_file
 from arborvox.model.encoders import make_input
 from arborvox.tokens import UNK_ID, Tokenizer
 from arborvox.training.loader import measure_cmvn
@@ -67,7 +68,7 @@ def _make_data(
     tokenizer = Tokenizer.load(tokens)
     tables = {}
     for split in ("train", "dev"):
-        manifest = manifests / f"cuts_{split}.jsonl.gz"
+        manifest = manifests / split_file(split)
         # The longest-duration limit decides what is in the table, as the files do.
         limit = recipe.train.max_duration_s
         source = f"{digest_files(manifest, tokens)} up to {limit:g} s"
@@ -92,11 +93,11 @@ def _make_data(
         )
         _tell(tables[split], split, manifest)
     if not len(tables["train"]):
-        raise ArborvoxError(f"{manifests}: there is nothing to train on in cuts_train.jsonl.gz.")
+        raise ArborvoxError(f"There is nothing to train on in {manifests / split_file('train')}.")
     share = _unknown_share(tables["train"])
     if share > MOST_UNKNOWN:
         raise ArborvoxError(
-            f"{manifests}: {share:.0%} of the units of cuts_train.jsonl.gz are not in the tokens; "
+            f"{share:.0%} of the units of {manifests / split_file('train')} are not in the tokens; "
             "give the tokens that were made from these manifests."
         )
     if not len(tables["dev"]):

@@ -10,13 +10,13 @@ import torch
 from checkpoints import make_checkpoint
 from lhotse import CutSet, MonoCut, Recording, SupervisionSegment
 
-from arborvox.data import Utterance
 from arborvox.decode import test_set
 from arborvox.decode.engine import MODES, DecodeConfig, Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.test_set import cut_by_length, decode_manifest
 from arborvox.errors import ArborvoxError
 from arborvox.files import hold
+from arborvox.manifest import Utterance
 from arborvox.score.hypotheses import read_hypotheses
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID
 
@@ -179,10 +179,20 @@ def test_decode_and_score_count_the_same_unknown_units(
         assert counts == [3] * len(lines)
 
 
+def test_a_language_that_was_never_heard_is_decoded_by_a_model_with_tags(
+    manifest: Path, tmp_path: Path
+) -> None:
+    units = ("<eos>", "<unk>", "<yy>", " ", "a", "b", "c", "d")
+    run = make_checkpoint(tmp_path / "run", units=units, languages=("yy",), language_tags=True)
+    done = decode_manifest(run, manifest, CONFIG, tmp_path / "hyps.jsonl")  # all of it is `xx`
+    assert done.num_utterances == 6
+
+
 def test_batches_hold_utterances_of_about_one_length() -> None:
     lengths = [3.0, 1.0, 2.0, 8.0, 1.0]
     utterances = [
-        Utterance(str(n), Path("x"), 0.0, length, "", "xx", ()) for n, length in enumerate(lengths)
+        Utterance(str(n), "x", "xx", "", sampling_rate=10, num_samples=int(10 * length))
+        for n, length in enumerate(lengths)
     ]
     batches = list(cut_by_length(utterances, batch_s=6.0))
     assert [[u.duration_s for u in batch] for batch in batches] == [[8.0], [3.0, 2.0], [1.0, 1.0]]

@@ -1,0 +1,109 @@
+"""Manifests from strangers: whatever a line holds, it is an utterance or a sentence about it."""
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from budgets import examples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arborvox.errors import ArborvoxError
+from arborvox.manifest import Utterance, cut_line, read_manifest
+
+CUT = json.loads(cut_line(Utterance("ca-1", "a.wav", "ca", "bon dia", 16000, 48000, speaker="x")))
+
+STRANGE = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([10**400, -1, 0, 1e308, math.nan, math.inf, -math.inf, 5e-324]),
+    st.floats(),
+    st.text(st.characters(), max_size=8),  # surrogates, control characters, anything
+    st.sampled_from(["MonoCut", "file", "command", "../../x", "/etc/passwd", "\ud800", "a\0b"]),
+    st.lists(st.integers() | st.text(max_size=3), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """List the paths to everything inside a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for key, part in inner:
+        found.append((*at, key))
+        if isinstance(part, dict | list):
+            found += places(part, (*at, key))
+    return found
+
+
+def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    """Return a copy of a JSON value with one place replaced, if it is still there."""
+    if not place:
+        return new
+    if not isinstance(value, dict | list):
+        return value
+    copy = value.copy()
+    if isinstance(copy, list) and place[0] >= len(copy):
+        return copy
+    if isinstance(copy, dict) and place[0] not in copy:
+        return copy
+    copy[place[0]] = changed(copy[place[0]], place[1:], new)
+    return copy
+
+
+MUTATIONS = st.lists(st.tuples(st.sampled_from(places(CUT)), STRANGE), min_size=1, max_size=3)
+
+
+def read_or_refuse(path: Path) -> list[Utterance]:
+    """Read a manifest; a refusal names the file and is one sentence."""
+    try:
+        return list(read_manifest(path))
+    except ArborvoxError as error:
+        assert str(error).startswith(str(path))
+        assert len(str(error).splitlines()) == 1
+        return []
+
+
+@examples(100, 2000)
+@given(mutations=MUTATIONS)
+def test_a_changed_cut_is_read_with_sane_numbers_or_refused(
+    tmp_path: Path, mutations: list[tuple[tuple[Any, ...], Any]]
+) -> None:
+    cut = CUT
+    for place, new in mutations:
+        cut = changed(cut, place, new)
+    path = tmp_path / "cuts.jsonl"
+    path.write_text(json.dumps(cut) + "\n", encoding="utf-8")
+    for utterance in read_or_refuse(path):
+        assert 0 <= utterance.start_s < math.inf
+        assert 0 < utterance.duration_s < math.inf
+        assert round((utterance.start_s + utterance.duration_s) * 192_000) >= 0
+        # What was read can be written, and says the same then.
+        path.write_text(cut_line(utterance), encoding="utf-8")
+        assert list(read_manifest(path)) == [utterance]
+
+
+@examples(100, 2000)
+@given(content=st.binary(max_size=200), packed=st.booleans(), cut_off=st.integers(0, 20))
+def test_random_bytes_are_refused(
+    tmp_path: Path, content: bytes, packed: bool, cut_off: int
+) -> None:
+    path = tmp_path / "cuts.jsonl.gz"
+    whole = gzip.compress(content) if packed else content
+    path.write_bytes(whole[: len(whole) - cut_off] if cut_off else whole)
+    assert read_or_refuse(path) == []
+
+
+@examples(100, 2000)
+@given(place=st.integers(0, 600), new=st.binary(min_size=1, max_size=4))
+def test_flipped_bytes_of_a_line_are_read_or_refused(
+    tmp_path: Path, place: int, new: bytes
+) -> None:
+    line = json.dumps(CUT).encode()
+    place = min(place, len(line))
+    path = tmp_path / "cuts.jsonl"
+    path.write_bytes(line[:place] + new + line[place + len(new) :] + b"\n")
+    read_or_refuse(path)
