@@ -6,9 +6,10 @@ import string
 import struct
 from pathlib import Path
 
+from arborvox.audio.mp3 import ID3_MAGIC, is_frame
+
 _TEXT_BYTES = frozenset(string.printable.encode())
 _UNKNOWN_CHUNK_SIZES = (0, 0xFFFFFFFF)  # what a program leaves that could not go back to the header
-ID3_MAGIC = b"ID3"
 # Integer, float, A-law, mu-law and extensible: formats in which a block is one frame.
 _PLAIN_WAV_TAGS = (1, 3, 6, 7, 0xFFFE)
 
@@ -53,27 +54,9 @@ def recognise(head: bytes) -> Container:
     for offset, magic, container in _MAGIC:
         if head.startswith(magic, offset):
             return container
-    if head.startswith(ID3_MAGIC) or _is_mp3_frame(head):
+    if head.startswith(ID3_MAGIC) or is_frame(head):
         return Container.MP3
     return Container.TEXT if _is_text(head) else Container.UNKNOWN
-
-
-def mp3_states_length(head: bytes) -> bool:
-    """Whether the first frame of an MP3 holds a table with its length; else it is estimated."""
-    return any(tag in head for tag in (b"Xing", b"Info", b"VBRI"))
-
-
-def id3_size(head: bytes) -> int:
-    """The length of the ID3 tag (title, cover picture) before the first frame of an MP3, or 0.
-
-    ID3 <version:2> <flags:1> <size:4>, seven bits of the size in each byte
-    """
-    if not head.startswith(ID3_MAGIC) or len(head) < 10:
-        return 0
-    size = 0
-    for byte in head[6:10]:
-        size = size << 7 | byte & 0x7F
-    return 10 + size
 
 
 def stated_wav_frames(path: Path) -> int | None:
@@ -99,17 +82,6 @@ def stated_wav_frames(path: Path) -> int | None:
                 frame_size = block if tag in _PLAIN_WAV_TAGS else 0
             file.seek(content_start + size + size % 2)
     return None
-
-
-def _is_mp3_frame(head: bytes) -> bool:
-    # Eleven set bits, then version, layer III, and a rate that is not the reserved one.
-    return (
-        len(head) >= 4
-        and head[0] == 0xFF
-        and head[1] & 0xE6 == 0xE2
-        and head[2] & 0xF0 != 0xF0
-        and head[2] & 0x0C != 0x0C
-    )
 
 
 def _is_text(head: bytes) -> bool:

@@ -119,8 +119,6 @@ class _Worker:
 
 
 def _work(judge: Judge, connection: "Connection[Verdict, list[Path]]") -> None:
-    # libmpg123 writes notes about damaged files to standard error; the verdict says it better.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
         connection.send(_READY)
         while True:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -13,16 +14,12 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from arborvox.audio.containers import (
-    ID3_MAGIC,
-    Container,
-    id3_size,
-    mp3_states_length,
-    recognise,
-    stated_wav_frames,
-)
+from arborvox.audio.chatter import catch_chatter
+from arborvox.audio.containers import Container, recognise, stated_wav_frames
+from arborvox.audio.mp3 import ID3_MAGIC, id3_size, states_length, walk_mp3
 
 Samples = NDArray[np.float32]  # (T,) mono
+Catch = Callable[[], contextlib.AbstractContextManager[None]]
 
 _HEAD_SIZE = 4096
 # Decoding in pieces of this size keeps memory flat however long the file is.
@@ -32,6 +29,8 @@ _UNKNOWN_NUM_SAMPLES = 1 << 62
 # Encoders pad and trim a little; a file that was cut off lacks more than this.
 _TOLERANCE_S = 0.1
 _TOLERANCE_RATIO = 0.02
+# What libsndfile gives to a decoder that writes to standard error.
+_TALKATIVE = (Container.MP3, Container.UNKNOWN)
 
 
 class AudioProblem(Exception):  # noqa: N818  (a verdict on a file, not a failure of ours)
@@ -60,7 +59,9 @@ class Recording:
     num_channels: int
     num_samples: int | None
     is_exact: bool  # the header states the length; otherwise it is estimated from the file's size
+    container: Container
     blocks: Callable[[], Iterator[Samples]]  # mono, at the file's own rate; to be called once
+    complaints: list[str]  # of the decoder, about the blocks so far
 
 
 @contextlib.contextmanager
@@ -70,10 +71,15 @@ def open_recording(path: Path) -> Iterator[Recording]:
     container = recognise(head)
     if container is Container.TEXT:
         raise AudioProblem("not audio (looks like text)")
+    complaints: list[str] = []
+    listen: Catch = contextlib.nullcontext
+    if container in _TALKATIVE:
+        listen = functools.partial(catch_chatter, complaints)
     with contextlib.ExitStack() as stack:
         try:
             # A descriptor, not a name: libsndfile would let the extension decide for some formats.
-            sound = stack.enter_context(soundfile.SoundFile(os.open(path, os.O_RDONLY)))
+            with listen():
+                sound = stack.enter_context(soundfile.SoundFile(os.open(path, os.O_RDONLY)))
         except (soundfile.LibsndfileError, OSError):
             if container.is_read_by_soundfile:
                 raise AudioProblem(f"damaged {container.value}") from None
@@ -83,11 +89,24 @@ def open_recording(path: Path) -> Iterator[Recording]:
                 # libsndfile then fails on the last block, with an error instead of its samples.
                 yield stack.enter_context(_open_with_pyav(path, container))
                 return
+            is_exact = container is not Container.MP3 or states_length(head)
+            num_samples = sound.frames if is_exact else _mp3_length(path, sound.frames)
+            if num_samples > sound.frames:
+                # libsndfile takes the first frame's bit rate for all, and reads no further.
+                yield stack.enter_context(_open_with_pyav(path, container, num_samples))
+                return
             if container is Container.WAV:
                 # libsndfile quietly shortens the length to what is there; the header knows better.
                 refuse_truncated(stated_wav_frames(path) or 0, sound.frames, sound.samplerate)
-            is_exact = container is not Container.MP3 or mp3_states_length(head)
-            yield _from_soundfile(sound, is_exact=is_exact)
+            yield Recording(
+                sampling_rate=sound.samplerate,
+                num_channels=sound.channels,
+                num_samples=num_samples,
+                is_exact=is_exact,
+                container=container,
+                blocks=lambda: _decode_with_soundfile(sound, listen),
+                complaints=complaints,
+            )
 
 
 def refuse_truncated(num_stated: int, num_found: int, sampling_rate: int) -> None:
@@ -123,31 +142,40 @@ def _read_head(path: Path) -> bytes:
         raise AudioProblem("no such file") from None
 
 
-def _from_soundfile(sound: Any, *, is_exact: bool) -> Recording:
-    def blocks() -> Iterator[Samples]:
-        while True:
-            block = sound.read(_BLOCK_SAMPLES, dtype="float32", always_2d=True)  # (T, C)
-            if len(block) == 0:
-                return
-            yield block[:, 0] if block.shape[1] == 1 else block.mean(axis=1)
+def _mp3_length(path: Path, num_estimated: int) -> int:
+    """Return the samples of an MP3 without a length table: the estimate, unless it is far off."""
+    walk = walk_mp3(path, deep=False)
+    if walk is None or walk.problem:
+        return num_estimated
+    is_near = abs(walk.num_samples - num_estimated) <= _TOLERANCE_RATIO * num_estimated
+    return num_estimated if is_near else walk.num_samples
 
-    return Recording(
-        sampling_rate=sound.samplerate,
-        num_channels=sound.channels,
-        num_samples=sound.frames,
-        is_exact=is_exact,
-        blocks=blocks,
-    )
+
+def _decode_with_soundfile(sound: Any, listen: Catch) -> Iterator[Samples]:
+    while True:
+        with listen():
+            block = sound.read(_BLOCK_SAMPLES, dtype="float32", always_2d=True)  # (T, C)
+        if len(block) == 0:
+            return
+        yield block[:, 0] if block.shape[1] == 1 else block.mean(axis=1)
 
 
 @contextlib.contextmanager
-def _open_with_pyav(path: Path, container: Container) -> Iterator[Recording]:
+def _open_with_pyav(
+    path: Path, container: Container, num_samples: int | None = None
+) -> Iterator[Recording]:
+    """Open with PyAV; a length that is known already is better than what it estimates."""
     is_known = container is not Container.UNKNOWN
     try:
         import av
     except ImportError:
         if not is_known:
             raise AudioProblem("not audio") from None
+        if container is Container.MP3:
+            raise AudioProblem(
+                "MP3 of varying bit rate without a length table needs PyAV: "
+                "install arborvox[formats]"
+            ) from None
         if container in (Container.WAV, Container.AIFF):  # mostly read without PyAV
             raise AudioProblem(f"damaged {container.value}, or a codec that needs PyAV") from None
         raise AudioProblem(f"{container.value} needs PyAV: install arborvox[formats]") from None
@@ -156,13 +184,16 @@ def _open_with_pyav(path: Path, container: Container) -> Iterator[Recording]:
             if not opened.streams.audio:
                 raise AudioProblem("no audio track" if is_known else "not audio")
             track = opened.streams.audio[0]
-            length = track.duration * track.time_base if track.duration else None
+            if num_samples is None and track.duration:
+                num_samples = round(track.duration * track.time_base * track.rate)
             yield Recording(
                 sampling_rate=track.rate,
                 num_channels=track.channels,
-                num_samples=None if length is None else round(length * track.rate),
+                num_samples=num_samples,
                 is_exact=True,
+                container=container,
                 blocks=lambda: _decode_with_pyav(av, opened, track),
+                complaints=[],
             )
     except av.FFmpegError:
         raise AudioProblem(f"damaged {container.value}" if is_known else "not audio") from None
