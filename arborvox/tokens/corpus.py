@@ -12,6 +12,7 @@ from typing import Any
 
 from arborvox.errors import ArborvoxError
 from arborvox.text import Normalizer
+from arborvox.text.codes import check_language, check_languages
 from arborvox.tokens.tokenizer import flaw_of
 
 CUTS_SUFFIX = ".jsonl.gz"
@@ -41,6 +42,8 @@ class TextCorpus:
         """Find the files; they are read when the corpus is iterated."""
         files = [file for source in sources for file in _files_of(source)]
         self.files = tuple(dict.fromkeys(files))  # a file named twice is one file
+        if languages is not None:
+            check_languages(languages, "--languages")
         self._languages = None if languages is None else frozenset(languages)
         self.skipped: Counter[tuple[str, str]] = (
             Counter()
@@ -76,7 +79,7 @@ class TextCorpus:
         return self._languages is None or language in self._languages
 
     def _read_text(self, file: Path) -> Iterator[Sentence]:
-        language = file.stem
+        language = check_language(file.stem, str(file))
         if not self._wants(language):
             return
         normalize = Normalizer(language)
@@ -90,7 +93,7 @@ class TextCorpus:
                 yield Sentence(language, text)
 
     def _read_phones(self, file: Path) -> Iterator[Sentence]:
-        language = file.parent.name
+        language = check_language(file.parent.name, str(file))
         if not self._wants(language):
             return
         # abk-002-000 a d͡ʒ ʃʲ
@@ -134,7 +137,7 @@ def _supervisions(line: str, place: str) -> Iterator[tuple[str, str]]:
             text, language = supervision["text"], supervision.get("language") or NO_LANGUAGE
             if not isinstance(text, str) or not isinstance(language, str):
                 raise TypeError
-            yield language, text
+            yield check_language(language, place), text
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
         raise ArborvoxError(
             f"{place}: not a Lhotse cut with supervisions that have a text."
