@@ -13,6 +13,12 @@ from typing import Any, BinaryIO
 
 from arborvox.errors import ArborvoxError
 
+LONGEST_NAME = 200  # bytes; file systems take 255, and a part file's name is longer than its own
+# Windows has devices of these names in every folder, whatever the ending.
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "123456789¹²³")]
+)
+
 
 @contextlib.contextmanager
 def hold(path: Path, refusal: str) -> Iterator[None]:
@@ -24,6 +30,35 @@ def hold(path: Path, refusal: str) -> Iterator[None]:
         except BlockingIOError:
             raise ArborvoxError(refusal) from None
         yield
+
+
+def path_below(folder: Path, *names: str) -> Path:
+    """Return a path below a folder, a name a level; what could lead anywhere else is refused.
+
+    Whatever comes from a file (a language, a unit, the name of a model) becomes a path here alone.
+    """
+    for name in names:
+        if flaw := _flaw_of_name(name):
+            shown = ascii(name if len(name) <= LONGEST_NAME else f"{name[:40]}…")
+            raise ArborvoxError(f"{shown} cannot be the name of a file in {folder}: {flaw}.")
+    return folder.joinpath(*names)
+
+
+def _flaw_of_name(name: str) -> str:
+    """Say why a name is no name of a file on every system, or nothing."""
+    if not name.strip(". "):
+        return "it is empty or dots alone"
+    if any(sign in name for sign in '/\\:<>"|?*'):
+        return "it holds a sign that separates folders or names a drive, or that Windows forbids"
+    if not name.isprintable():  # control characters, line ends, halves of surrogate pairs
+        return "it holds a character that cannot be printed"
+    if name[-1] in ". ":
+        return "it ends in a dot or a space, which Windows drops"
+    if name.partition(".")[0].rstrip().lower() in _DEVICES:
+        return "Windows keeps it for a device"
+    if len(name.encode()) > LONGEST_NAME:
+        return f"it is longer than {LONGEST_NAME} bytes"
+    return ""
 
 
 def make_folder(folder: Path) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.errors import ArborvoxError
-from arborvox.files import atomic_path, open_gzip_reproducible, pack_reproducible
+from arborvox.files import atomic_path, open_gzip_reproducible, pack_reproducible, path_below
+from arborvox.text.codes import check_language, check_languages, file_stem
 
 SPLIT_NAMES = ("train", "dev", "test")
 SUFFIX = ".jsonl.gz"
@@ -109,7 +110,10 @@ def split_by_language(manifest: Path, folder: Path) -> dict[str, Path]:
             part = parts[utterance.language] = io.BytesIO()
             packers[utterance.language] = pack_reproducible(part)
         packers[utterance.language].write(line)
-    manifests = {language: folder / f"{language}{SUFFIX}" for language in sorted(parts)}
+    check_languages(sorted(parts), str(manifest))
+    manifests = {
+        language: path_below(folder, f"{file_stem(language)}{SUFFIX}") for language in sorted(parts)
+    }
     for language, path in manifests.items():
         packers[language].close()
         with atomic_path(path) as written:
@@ -153,6 +157,7 @@ def _read_cuts(path: Path) -> Iterator[tuple[bytes, Utterance]]:
             utterance = _utterance_of(_parse(line))
         except _NoUtterance as problem:
             raise ArborvoxError(f"{place}: {problem}.") from None
+        check_language(utterance.language, place)
         yield line, utterance
 
 

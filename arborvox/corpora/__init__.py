@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from arborvox.config import CorpusConfig
+from arborvox.corpora.checks import check_codes
 from arborvox.corpora.common_voice import prepare_common_voice
 from arborvox.corpora.folder import prepare_folder
 from arborvox.corpora.manifests import (
@@ -61,6 +62,7 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
     All files appear together at the end, or none. With `strict`, faulty input publishes only the
     list of faults and raises. Each corpus of `more` has a folder of its own in it.
     """
+    check_codes(config)
     if config.kind == "synthetic" and config.source is None:
         config = config.model_copy(update={"source": str(out / "corpus")})
     more = []

@@ -6,10 +6,23 @@ from pathlib import Path
 from arborvox.audio import AudioInfo, check_many
 from arborvox.config import CorpusConfig
 from arborvox.console import detail, progress
+from arborvox.text.codes import check_languages
 
 # Up to this many recordings are decoded whole (about 25 h, a few minutes); beyond, `auto` trusts
 # headers. What they hide is caught when the features are computed.
 DECODE_MOST = 20_000
+
+
+def check_codes(config: CorpusConfig) -> None:
+    """Refuse languages that are none, before anything is looked for under their names."""
+    for name, codes in (
+        ("languages", config.languages or ()),
+        ("test_languages", config.test_languages or ()),
+        ("folder.language", (config.folder.language,) if config.folder.language else ()),
+    ):
+        check_languages(codes, f"corpus.{name}")
+    for part in config.more:
+        check_codes(part)
 
 
 def decodes(config: CorpusConfig, num_recordings: int) -> bool:

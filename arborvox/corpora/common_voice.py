@@ -39,7 +39,9 @@ from arborvox.corpora.sampling import (
     split_randomly,
 )
 from arborvox.errors import ArborvoxError
+from arborvox.files import path_below
 from arborvox.manifest import SPLIT_NAMES, split_file
+from arborvox.text.codes import check_languages, file_stem
 
 Result = TypeVar("Result")
 
@@ -84,9 +86,12 @@ def prepare_common_voice(config: CorpusConfig, stage: Path, jobs: int) -> Corpus
         stats.skipped = dict(Counter(stats.skipped) + Counter(part))
     stats.notes["downsampling"] = ratios
     stats.notes["durations"] = {scan.language: scan.durations_from for scan in scans}
+    stems = [file_stem(scan.language) for scan in scans]
     for split in SPLIT_NAMES:
-        _join([work / f"{s.language}.{split}" for s in scans], stage / split_file(split), b"")
-    _join([work / f"{s.language}.skipped" for s in scans], stage / SKIPPED_NAME, b"file\treason\n")
+        parts_of_split = [path_below(work, f"{stem}.{split}") for stem in stems]
+        _join(parts_of_split, stage / split_file(split), b"")
+    left_out = [path_below(work, f"{stem}.skipped") for stem in stems]
+    _join(left_out, stage / SKIPPED_NAME, b"file\treason\n")
     for file in work.iterdir():
         file.unlink()
     work.rmdir()
@@ -119,7 +124,9 @@ def find_languages(source: Path, wanted: tuple[str, ...] | None) -> list[Languag
         raise ArborvoxError(
             f"{source} has no {', '.join(missing)}; it has {', '.join(sorted(found))}."
         )
-    return [LanguageFolder(code, found[code]) for code in sorted(set(wanted or found))]
+    chosen = sorted(set(wanted or found))
+    check_languages(chosen, str(source))
+    return [LanguageFolder(code, found[code]) for code in chosen]
 
 
 def _draw_splits(scan: LanguageScan, config: CorpusConfig) -> None:

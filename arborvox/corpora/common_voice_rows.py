@@ -26,9 +26,10 @@ from arborvox.corpora.manifests import (
 )
 from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, TRAIN, dense_ids
 from arborvox.errors import ArborvoxError
-from arborvox.files import clean_cell, open_gzip_reproducible
+from arborvox.files import clean_cell, open_gzip_reproducible, path_below
 from arborvox.manifest import SPLIT_NAMES, Utterance, cut_line
 from arborvox.text import Normalizer
+from arborvox.text.codes import file_stem
 
 # Fates below zero, beside SENTENCE_ELSEWHERE: why a row is in no split.
 NOT_SAMPLED, NOT_OFFICIAL, REFUSED = -2, -3, -4
@@ -91,7 +92,7 @@ class LanguageScan:
 
 def scan_language(language: str, folder: Path, work: Path, config: CorpusConfig) -> LanguageScan:
     """Judge every row of validated.tsv; audio is only looked for, not opened."""
-    rows_file = work / f"{language}.rows"
+    rows_file = path_below(work, f"{file_stem(language)}.rows")
     skipped: list[Skipped] = []
     fates, clips = array("b"), array("q")
     speakers, sentences = array("q"), array("q")
@@ -142,11 +143,12 @@ def write_language(scan: LanguageScan, work: Path) -> dict[str, int]:
     counts = Counter(reason_kind(row.reason) for row in scan.skipped)
     clips = scan.folder / "clips"
     files = [BytesIO() for _ in SPLIT_NAMES]
+    stem = file_stem(scan.language)
     with ExitStack() as stack:
         rows = stack.enter_context(scan.rows_file.open("rb"))
-        left_out = stack.enter_context((work / f"{scan.language}.skipped").open("wb"))
+        left_out = stack.enter_context(path_below(work, f"{stem}.skipped").open("wb"))
         packed = [
-            stack.enter_context(open_gzip_reproducible(work / f"{scan.language}.{split}"))
+            stack.enter_context(open_gzip_reproducible(path_below(work, f"{stem}.{split}")))
             for split in SPLIT_NAMES
         ]
         for skipped in scan.skipped:

@@ -17,6 +17,7 @@ from arborvox.corpora.writing import write_corpus
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance
 from arborvox.text import Normalizer
+from arborvox.text.codes import check_languages
 
 # Fewer speakers than this cannot be shared out over three sets.
 FEWEST_SPEAKERS = 3
@@ -30,6 +31,7 @@ def prepare_folder(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
         raise ArborvoxError("corpus.split: official is for Common Voice releases only.")
     skipped: list[Skipped] = []
     rows = read_rows(Path(config.source), config.folder, skipped)
+    check_languages(dict.fromkeys(row.language for row in rows), config.source)
     if config.languages:
         rows = [row for row in rows if row.language in config.languages]
     rows = _normalise(rows, config, skipped)

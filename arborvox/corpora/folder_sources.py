@@ -12,6 +12,7 @@ from typing import Any
 from arborvox.config import FolderConfig
 from arborvox.corpora.manifests import Skipped
 from arborvox.errors import ArborvoxError
+from arborvox.text.codes import check_language
 
 AUDIO_ENDINGS = frozenset(
     ".wav .flac .mp3 .ogg .oga .opus .m4a .aac .mp4 .wma .webm .aif .aiff".split()
@@ -109,6 +110,7 @@ def _read_table(table: Path, config: FolderConfig, skipped: list[Skipped]) -> It
                 f"{table}, line {number}: no language; give --language, or a column "
                 f"{config.language_column}."
             )
+        check_language(language, f"{table}, line {number}")
         path = _inside(root, name)
         if path is None:
             skipped.append(Skipped(where, f"path outside the corpus: {name}"))

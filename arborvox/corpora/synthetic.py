@@ -26,7 +26,7 @@ from arborvox.corpora.espeak import (
 )
 from arborvox.corpora.sentences import compose_sentences, cut_pieces, read_sentences
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_json, write_json_atomic, write_text_atomic
+from arborvox.files import path_below, read_json, write_json_atomic, write_text_atomic
 
 RECORD = "synthetic.json"
 TABLE = "validated.tsv"
@@ -112,11 +112,12 @@ def synthesise(out: Path, options: SyntheticOptions, jobs: int) -> Path:
     out = out.resolve()
     prompts = {language: _prompts(language, options) for language in options.languages}
     _claim(out, _record(options, prompts))
-    missing = [language for language in prompts if not _is_complete(out / language)]
+    missing = [language for language in prompts if not _is_complete(path_below(out, language))]
     for language in missing:
-        _sweep(out / language, TABLE, PHONES)
-        (out / language / TABLE).unlink(missing_ok=True)
-        (out / language / "clips").mkdir(parents=True, exist_ok=True)
+        folder = path_below(out, language)
+        _sweep(folder, TABLE, PHONES)
+        (folder / TABLE).unlink(missing_ok=True)
+        (folder / "clips").mkdir(parents=True, exist_ok=True)
     todo = [prompt for language in missing for prompt in prompts[language]]
     outcomes: dict[str, Outcome] = {}
     waiting = {language: len(prompts[language]) for language in missing}
@@ -126,7 +127,7 @@ def synthesise(out: Path, options: SyntheticOptions, jobs: int) -> Path:
             language = outcome.prompt.language
             waiting[language] -= 1
             if waiting[language] == 0:
-                _publish(out / language, [outcomes[p.path] for p in prompts[language]])
+                _publish(path_below(out, language), [outcomes[p.path] for p in prompts[language]])
             advance()
     say(f"wrote {out} ({sum(map(len, prompts.values()))} sentences in {len(prompts)} languages)")
     return out
@@ -180,7 +181,7 @@ def _prompts(language: str, options: SyntheticOptions) -> list[Prompt]:
             language, count, options.max_words, options.seed, options.names
         )
     else:
-        path = options.text / f"{language}.txt"
+        path = path_below(options.text, f"{language}.txt")
         sentences = read_sentences(path, options.max_words)
         if len(sentences) < count:
             warn(
@@ -263,7 +264,8 @@ def _is_complete(folder: Path) -> bool:
     if not (folder / TABLE).exists() or not (folder / PHONES).exists():
         return False
     rows = (folder / TABLE).read_text(encoding="utf-8").split("\n")[1:-1]
-    return all((folder / "clips" / row.split("\t")[1]).exists() for row in rows)
+    clips = [cells[1] for row in rows if len(cells := row.split("\t")) > 1]
+    return len(clips) == len(rows) and all(path_below(folder, "clips", c).exists() for c in clips)
 
 
 def _publish(folder: Path, outcomes: list[Outcome]) -> None:
@@ -363,6 +365,6 @@ def _write_clip(espeak: Espeak, prompt: Prompt, out: Path, sampling_rate: int) -
     samples = np.frombuffer(speech.pcm, dtype=np.int16).astype(np.float32)  # (T,)
     resampled = soxr.resample(samples, ESPEAK_RATE_HZ, sampling_rate)
     rounded = np.clip(np.rint(resampled), -32_768, 32_767).astype(np.int16)
-    clip = out / prompt.language / "clips" / prompt.path
+    clip = path_below(out, prompt.language, "clips", prompt.path)
     soundfile.write(clip, rounded, sampling_rate, format="FLAC", subtype="PCM_16")
     return speech.phones

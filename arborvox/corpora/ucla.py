@@ -14,6 +14,7 @@ from arborvox.corpora.sampling import DEV, DEV_SHARE, TEST, TRAIN, language_rng
 from arborvox.corpora.writing import write_corpus
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance
+from arborvox.text.codes import check_languages
 
 # The paper's zero-shot languages, in the order of its Table 3.
 PAPER_TEST_LANGUAGES = tuple("bin sbc mal kea klu aeb mak fin abk ace".split())
@@ -64,7 +65,9 @@ def _find_languages(source: Path, config: CorpusConfig) -> list[Path]:
     missing = sorted(set(config.languages or ()) - set(folders))
     if missing:
         raise ArborvoxError(f"{source} has no {', '.join(missing)}.")
-    return [folders[name] for name in sorted(set(config.languages or folders))]
+    chosen = sorted(set(config.languages or folders))
+    check_languages(chosen, str(source))
+    return [folders[name] for name in chosen]
 
 
 def _test_languages(config: CorpusConfig, languages: list[str]) -> set[str]:

@@ -8,9 +8,10 @@ from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.decode import engine
 from arborvox.decode.test_set import decode_manifest
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_json, write_json_atomic, write_text_atomic
+from arborvox.files import path_below, read_json, write_json_atomic, write_text_atomic
 from arborvox.manifest import split_by_language
 from arborvox.pipeline.fingerprints import digest_file, digest_value
+from arborvox.text.codes import file_stem
 from arborvox.tokens import Tokenizer
 
 HYPOTHESES, TIMING = "hyps.jsonl", "hyps.timing.json"
@@ -56,7 +57,7 @@ def decode_test_set(
     inventories = _find_inventories(corpus, list(languages), tokens, folder / "inventories")
     parts = []
     for language, manifest in languages.items():
-        part = folder / "languages" / f"{language}.jsonl"
+        part = manifest.with_name(f"{file_stem(language)}.jsonl")
         decode_manifest(run, manifest, _search(config, inventories[language]), part)
         parts.append(part)
     _join_timings([part.with_suffix(".timing.json") for part in parts], folder / TIMING)
@@ -65,8 +66,12 @@ def decode_test_set(
 
 def inventory_mark(corpus: CorpusConfig) -> str:
     """Return the mark of the inventories that a corpus brings along."""
-    files = sorted(Path(corpus.source or "").glob(f"*/{UCLA_INVENTORY}"))
+    files = _ucla_inventories(corpus)
     return digest_value({path.parent.parent.name: digest_file(path) for path in files})
+
+
+def _ucla_inventories(corpus: CorpusConfig) -> list[Path]:
+    return sorted(Path(corpus.source or "").glob(f"*/{UCLA_INVENTORY}"))
 
 
 def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig:
@@ -86,14 +91,14 @@ def _find_inventories(
 ) -> dict[str, Path]:
     """Take the corpus's own inventories, or else the units that each language was trained with."""
     if corpus.kind == "ucla" and corpus.source is not None:
-        found = {name: Path(corpus.source) / name / UCLA_INVENTORY for name in languages}
-        for language, path in found.items():
-            if not path.is_file():
+        listed = {path.parent.parent.name: path for path in _ucla_inventories(corpus)}
+        for language in languages:
+            if language not in listed:
                 raise ArborvoxError(
-                    f"{path} is missing, so {language} has no inventory; set decode.inventory to "
+                    f"{corpus.source} has no {language}/{UCLA_INVENTORY}; set decode.inventory to "
                     "none."
                 )
-        return found
+        return {language: listed[language] for language in languages}
     tokenizer = Tokenizer.load(tokens)
     inventories = {}
     for language in languages:
@@ -104,7 +109,7 @@ def _find_inventories(
             )
         counted = zip(tokenizer.units, tokenizer.counts[language], strict=True)
         units = [unit for unit, count in list(counted)[tokenizer.num_special :] if count]
-        inventories[language] = folder / f"{language}.txt"
+        inventories[language] = path_below(folder, f"{file_stem(language)}.txt")
         listed = "".join(f"{unit}\n" for unit in units if not unit.isspace())
         write_text_atomic(inventories[language], listed)
     return inventories

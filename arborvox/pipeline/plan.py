@@ -7,6 +7,7 @@ from typing import Any
 
 from arborvox.config import CorpusConfig, Recipe, TrainConfig
 from arborvox.errors import ArborvoxError
+from arborvox.files import path_below
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
 from arborvox.pipeline import work
 from arborvox.pipeline.decoding import (
@@ -154,7 +155,8 @@ class _Planner:
         key = digest_value([kind, settings, {n: str(path) for n, path in inputs.items()}])
         if key not in self._stages:
             taken = {stage.folder for stage in self._stages.values()}
-            free = [self._out / name for name in names if self._out / name not in taken]
+            folders = [path_below(self._out, *name.split("/")) for name in names]
+            free = [folder for folder in folders if folder not in taken]
             same = [folder for folder in free if recorded_settings(folder) == settings]
             folder = (same or free)[0]
             self._stages[key] = Stage(kind, folder, settings, task, **more)

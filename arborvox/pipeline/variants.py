@@ -68,7 +68,7 @@ def read_variants(path: Path, overrides: Sequence[str]) -> list[Variant]:
     source = RecipeSource(path, tuple(overrides))
     recipe = source.load()
     configs = recipe.variants or (VariantConfig(name="model", label=recipe.name),)
-    names = [config.name for config in configs]
+    names = [config.name.lower() for config in configs]  # folders, on disks that know no case
     for name in names:
         if names.count(name) > 1:
             raise ArborvoxError(f"{path}: two variants are called {name}; give each its own name.")

@@ -15,6 +15,7 @@ from arborvox.config import (
     TreeConfig,
 )
 from arborvox.corpora import prepare
+from arborvox.corpora.checks import check_codes
 from arborvox.corpora.manifests import STATS_NAME
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_json_atomic
@@ -40,6 +41,7 @@ _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 def locate_corpus(corpus: CorpusConfig) -> CorpusConfig:
     """Put in what a recipe leaves to the machine, as in `source: ${ARBORVOX_DATA}/ucla`."""
+    check_codes(corpus)
     text = _expand(corpus.synthetic.text, "corpus.synthetic.text")
     return corpus.model_copy(
         update={

@@ -1,11 +1,12 @@
 """Where the parts of a finished experiment lie: `experiment.json`, written by `arborvox run`."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_json, write_json_atomic
+from arborvox.files import path_below, read_json, write_json_atomic
 
 EXPERIMENT_NAME = "experiment.json"
 FORMAT_KEY, FORMAT_VERSION = "arborvox_experiment", 1
@@ -79,6 +80,19 @@ def load_experiment(folder: Path) -> Experiment:
             for model in value.pop("models")
         )
         seeds = tuple(value.pop("seeds"))
-        return Experiment(models=models, seeds=seeds, **value)
-    except (KeyError, TypeError) as error:
+        experiment = Experiment(models=models, seeds=seeds, **value)
+        for place in _places(experiment):
+            path_below(folder, *place.split("/"))
+    except (KeyError, TypeError, AttributeError) as error:
         raise ArborvoxError(f"{path} is damaged ({error}); run the recipe again.") from None
+    return experiment
+
+
+def _places(experiment: Experiment) -> Iterator[str]:
+    """Yield every path that an experiment names: what a stranger's file says is not yet one."""
+    yield from filter(None, (experiment.stats, experiment.tokens, experiment.tree))
+    for model in experiment.models:
+        for run in model.runs:
+            yield run.run
+            for files in (run.hypotheses, run.scores, run.speed):
+                yield from files.values()

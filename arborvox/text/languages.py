@@ -57,6 +57,7 @@ _SCRIPTS = {
     for script, languages in _LANGUAGES_OF_SCRIPT.items()
     for language in languages.split()
 } | _LANGUAGES_OF_SEVERAL_SCRIPTS
+KNOWN_LANGUAGES = frozenset(_SCRIPTS)
 
 SCRIPT_NAMES = (*_LANGUAGES_OF_SCRIPT, "Hiragana", "Katakana")
 UNSPACED_SCRIPTS = ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")

@@ -9,6 +9,7 @@ from pathlib import Path
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import SUFFIX, read_manifest, split_file
 from arborvox.text import Normalizer
+from arborvox.text.codes import check_language, check_languages
 from arborvox.tokens.tokenizer import flaw_of
 
 TRAINING_CUTS = split_file("train")  # in a folder made by `arborvox prepare`
@@ -36,6 +37,8 @@ class TextCorpus:
         """Find the files; they are read when the corpus is iterated."""
         files = [file for source in sources for file in _files_of(source)]
         self.files = tuple(dict.fromkeys(files))  # a file named twice is one file
+        if languages is not None:
+            check_languages(languages, "--languages")
         self._languages = None if languages is None else frozenset(languages)
         self.skipped: Counter[tuple[str, str]] = (
             Counter()
@@ -71,7 +74,7 @@ class TextCorpus:
         return self._languages is None or language in self._languages
 
     def _read_text(self, file: Path) -> Iterator[Sentence]:
-        language = file.stem
+        language = check_language(file.stem, str(file))
         if not self._wants(language):
             return
         normalize = Normalizer(language)
@@ -85,7 +88,7 @@ class TextCorpus:
                 yield Sentence(language, text)
 
     def _read_phones(self, file: Path) -> Iterator[Sentence]:
-        language = file.parent.name
+        language = check_language(file.parent.name, str(file))
         if not self._wants(language):
             return
         # abk-002-000 a d͡ʒ ʃʲ

@@ -133,8 +133,8 @@ def test_a_tree_for_other_tokens_is_refused(folder: Path) -> None:
 
 
 def test_the_gallery_has_every_set_of_languages(folder: Path) -> None:
-    (folder / "ucla" / "xx").mkdir(parents=True)
-    phones = folder / "ucla" / "xx" / "text.txt"
+    (folder / "ucla" / "x-one").mkdir(parents=True)
+    phones = folder / "ucla" / "x-one" / "text.txt"
     phones.write_text("xx-1 p a t a\nxx-2 b a d i\n", encoding="utf-8")
     out = folder / "gallery"
     run(
