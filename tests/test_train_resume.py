@@ -157,7 +157,9 @@ def test_other_manifests_are_refused(corpus: TinyCorpus, tmp_path: Path) -> None
 
 def test_tokens_of_another_language_are_refused(corpus: TinyCorpus, tmp_path: Path) -> None:
     units = ("<eos>", "<unk>", "ǂ", "ǃ")
-    Tokenizer(unit="phone", units=units, counts={"xx": (1, 1, 1, 1)}).save(tmp_path / "tokens.json")
+    Tokenizer(unit="phone", units=units, counts={"x-x": (1, 1, 1, 1)}).save(
+        tmp_path / "tokens.json"
+    )
     for _ in range(2):  # what the first attempt left behind does not help the second
         with pytest.raises(ArborvoxError, match="100% of the units"):
             run_training(

@@ -18,7 +18,7 @@ def make_checkpoint(
     *,
     units: tuple[str, ...] = LETTERS,
     unit: str = "char",
-    languages: tuple[str, ...] = ("xx",),
+    languages: tuple[str, ...] = ("x-x",),
     language_tags: bool = False,
     max_duration_s: float = 30.0,
     **model_keys: object,

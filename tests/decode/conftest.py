@@ -29,7 +29,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture
 def tokenizer() -> Tokenizer:
     """Seven units with unequal counts."""
-    return Tokenizer("char", UNITS, {"xx": COUNTS})
+    return Tokenizer("char", UNITS, {"x-x": COUNTS})
 
 
 @pytest.fixture(params=["softmax", "hierarchical"])

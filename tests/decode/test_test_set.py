@@ -39,7 +39,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
         soundfile.write(path, samples.astype(np.float32), 16000)
         recording = Recording.from_file(path)
         length = recording.duration
-        told = SupervisionSegment(path.stem, recording.id, 0, length, text="a b", language="xx")
+        told = SupervisionSegment(path.stem, recording.id, 0, length, text="a b", language="x-x")
         cuts.append(MonoCut(path.stem, 0, length, 0, supervisions=[told], recording=recording))
     CutSet.from_cuts(cuts).to_file(folder / "cuts_test.jsonl.gz")
     return folder / "cuts_test.jsonl.gz"
@@ -191,7 +191,7 @@ def test_a_language_that_was_never_heard_is_decoded_by_a_model_with_tags(
 def test_batches_hold_utterances_of_about_one_length() -> None:
     lengths = [3.0, 1.0, 2.0, 8.0, 1.0]
     utterances = [
-        Utterance(str(n), "x", "xx", "", sampling_rate=10, num_samples=int(10 * length))
+        Utterance(str(n), "x", "x-x", "", sampling_rate=10, num_samples=int(10 * length))
         for n, length in enumerate(lengths)
     ]
     batches = list(cut_by_length(utterances, batch_s=6.0))

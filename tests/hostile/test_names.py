@@ -15,7 +15,8 @@ from arborvox.config import CorpusConfig, FolderConfig
 from arborvox.corpora import prepare
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
-from arborvox.pipeline.decoding import _find_inventories, _split_by_language
+from arborvox.manifest import Utterance, cut_line, split_by_language
+from arborvox.pipeline.decoding import _find_inventories
 from arborvox.text.codes import check_language, check_languages, file_stem
 from arborvox.tokens import TextCorpus, Tokenizer
 
@@ -103,11 +104,12 @@ def test_a_test_set_of_any_languages_is_split_inside_its_folder(codes: list[str]
     with tempfile.TemporaryDirectory() as place:
         cuts, folder = Path(place) / "cuts.jsonl.gz", Path(place) / "out"
         folder.mkdir()
-        with gzip.open(cuts, "wt") as file:
+        with gzip.open(cuts, "wb") as file:
             for code in codes:
-                file.write(json.dumps({"supervisions": [{"language": code}]}) + "\n")
+                line = cut_line(Utterance("a", "a.wav", code, "a", 16_000, 16_000))
+                file.write(line.encode("utf-8", "surrogatepass"))
         try:
-            made = _split_by_language(cuts, folder)
+            made = split_by_language(cuts, folder)
             units = ("<eos>", "<unk>", "a", "b")
             tokenizer = Tokenizer("char", units, dict.fromkeys(made, (1, 1, 1, 1)))
             tokenizer.save(Path(place) / "tokens.json")

@@ -29,13 +29,13 @@ def one_thread() -> Iterator[None]:
 def tokenizer() -> Tokenizer:
     """Seven units with unequal counts."""
     units = ("<eos>", "<unk>", "a", "b", "c", "d", "e")
-    return Tokenizer("char", units, {"xx": (9, 0, 30, 4, 12, 2, 7)})
+    return Tokenizer("char", units, {"x-x": (9, 0, 30, 4, 12, 2, 7)})
 
 
 @pytest.fixture
 def tree(tokenizer: Tokenizer) -> HuffmanTree:
     """The tree of these units."""
-    return HuffmanTree.from_counts(tokenizer.counts["xx"], tokenizer.units)
+    return HuffmanTree.from_counts(tokenizer.counts["x-x"], tokenizer.units)
 
 
 @pytest.fixture

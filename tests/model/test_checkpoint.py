@@ -156,4 +156,4 @@ def test_model_card_names_what_is_inside(saved: Saved) -> None:
     card = (folder / "README.md").read_text()
     assert f"{sum(p.numel() for p in model.parameters()):,}" in card
     assert "hierarchical softmax" in card
-    assert "xx" in card
+    assert "x-x" in card
