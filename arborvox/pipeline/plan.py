@@ -8,6 +8,7 @@ from typing import Any
 from arborvox.config import CorpusConfig, Recipe, TrainConfig
 from arborvox.errors import ArborvoxError
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
+from arborvox.model.outputs import needs_tree
 from arborvox.pipeline import work
 from arborvox.pipeline.decoding import (
     DECODE_SETTINGS,
@@ -187,7 +188,7 @@ class _Planner:
         )
 
     def _tree(self, variant: Variant, recipe: Recipe, tokens: Stage, seed: int) -> Stage | None:
-        if "hierarchical" not in (recipe.model.output, recipe.model.ctc):
+        if not needs_tree(recipe.model):
             return None
         config = recipe.tree
         settings: dict[str, Any] = {"kind": config.kind, "weighting": config.weighting}
