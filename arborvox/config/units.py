@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from arborvox.config.choices import TreeKind, Weighting
 from arborvox.config.section import Section
 
 
@@ -20,7 +21,7 @@ class TokensConfig(Section):
 class TreeConfig(Section):
     """How the code tree over the units is built."""
 
-    kind: Literal["huffman", "balanced", "random", "shuffled", "embedding", "phonetic"] = "huffman"
-    weighting: Literal["language", "pooled"] = "language"
+    kind: TreeKind = "huffman"
+    weighting: Weighting = "language"
     seed: int = Field(0, ge=0)
     embedding_from: str | None = None

@@ -1,11 +1,17 @@
 """What every output layer offers, so that nobody else has to know which one is there."""
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from arborvox.errors import ArborvoxError
+
+if TYPE_CHECKING:
+    from arborvox.hsoftmax.restricted import RestrictedLayer
 
 
 class OutputLayer(nn.Module, ABC):
@@ -42,6 +48,10 @@ class OutputLayer(nn.Module, ABC):
 
         Exact, and without gradients. Of equal scores the lower token id comes first.
         """
+
+    @abstractmethod
+    def restricted(self, ids: NDArray[np.int64]) -> "RestrictedLayer":
+        """Return the layer on condition that the token is one of rising `ids`; not trainable."""
 
     def forward(self, h: Tensor, targets: Tensor) -> Tensor:
         """Return `nll`, so that wrappers such as DistributedDataParallel see the training step."""

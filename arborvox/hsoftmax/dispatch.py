@@ -1,4 +1,4 @@
-"""The one place that chooses which implementation of H-Softmax runs."""
+"""The one place that chooses how H-Softmax is computed: by device, and by size."""
 
 import importlib.util
 from functools import cache
@@ -11,6 +11,15 @@ from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import reference
 
 KERNELS = ("auto", "reference", "numba", "triton")
+
+# The search opens about 6 gates for each of the k best at V = 340 and 12 at V = 50,000. Past a
+# quarter of all gates one matrix product for all of them is the cheaper way.
+GATES_PER_RESULT = 8
+SMALLEST_SEARCH_LIMIT = 128
+# Beyond this, keeping the k best in order by insertion costs more than sorting all.
+LARGEST_INSERTED_K = 64
+# The search by a queue is the faster one up to this many results.
+LARGEST_QUEUED_K = 2
 
 
 def choose(kernel: str, h: Tensor) -> ModuleType:
@@ -26,6 +35,16 @@ def choose(kernel: str, h: Tensor) -> ModuleType:
     if kernel == "numba" and not h.is_cpu:
         raise ArborvoxError(f"The Numba kernels run on a CPU, but the rows are on {h.device}.")
     return _load("cpu" if kernel == "numba" else "gpu")
+
+
+def most_opened_gates(num_gates: int) -> int:
+    """Return how many gates a search on a CPU may open before it scores every leaf instead."""
+    return max(SMALLEST_SEARCH_LIMIT, num_gates // 4)
+
+
+def reads_every_gate(k: int, limit: int) -> bool:
+    """Say whether so many results are found faster by scoring every leaf at once."""
+    return k > LARGEST_INSERTED_K or k * GATES_PER_RESULT > limit
 
 
 def check_kernel(kernel: str) -> None:

@@ -2,13 +2,16 @@
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax.beam import Beam, PathBlocks, encode_blocks, topk_beam
 from arborvox.hsoftmax.contract import OutputLayer
 from arborvox.hsoftmax.dispatch import check_kernel, choose
+from arborvox.hsoftmax.pruned import RestrictedHierarchicalSoftmax
 from arborvox.hsoftmax.tables import TreeTables
 from arborvox.tree import CodeTree
 
@@ -97,6 +100,10 @@ class HierarchicalSoftmax(OutputLayer):
             h, weight, self._modules["tables"], k
         )
         return best
+
+    def restricted(self, ids: NDArray[np.int64]) -> RestrictedHierarchicalSoftmax:
+        """Return the layer on condition that the token is one of rising `ids`."""
+        return RestrictedHierarchicalSoftmax(self, ids)
 
     def greedy(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Follow the likelier turn at each gate: (N, D) -> log P (N,), tokens (N,); not exact."""

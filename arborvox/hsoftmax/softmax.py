@@ -2,11 +2,14 @@
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.hsoftmax.contract import OutputLayer
+from arborvox.hsoftmax.restricted import RestrictedLayer
 from arborvox.hsoftmax.targets import check_target_ids
 
 
@@ -55,6 +58,10 @@ class Softmax(OutputLayer):
             values[tied], ids[tied] = ordered[:, :k], places[:, :k]
         return values, ids
 
+    def restricted(self, ids: NDArray[np.int64]) -> "RestrictedSoftmax":
+        """Return the layer on condition that the token is one of rising `ids`."""
+        return RestrictedSoftmax(self, ids)
+
     def _logits(self, h: Tensor) -> Tensor:
         """Scores before normalising, (N, V), in float32 or wider whatever made them."""
         if not torch.is_autocast_enabled(h.device.type):  # autocast chooses the type by itself
@@ -65,3 +72,16 @@ class Softmax(OutputLayer):
     def extra_repr(self) -> str:
         """Name the sizes."""
         return f"{self.hidden_size}, {self.num_tokens}, label_smoothing={self.label_smoothing}"
+
+
+class RestrictedSoftmax(RestrictedLayer):
+    """A softmax over the rows of the living tokens."""
+
+    def __init__(self, layer: Softmax, ids: NDArray[np.int64]) -> None:
+        super().__init__(layer, ids)
+        self.weight = nn.Parameter(layer.weight.detach()[self.living], requires_grad=False)
+        self.bias = nn.Parameter(layer.bias.detach()[self.living], requires_grad=False)
+
+    def living_scores(self, h: Tensor) -> Tensor:
+        """Return logits."""
+        return functional.linear(h.to(self.weight.dtype), self.weight, self.bias)

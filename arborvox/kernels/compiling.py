@@ -1,5 +1,6 @@
 """How Numba kernels are compiled here: cached on disk, free of the GIL, and safe for NaN."""
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,6 @@ from typing import Any, TypeVar, cast
 import numba
 from numba import types
 from numba.extending import intrinsic
-
-from arborvox.console import detail, say
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -61,14 +60,28 @@ class CompileNotice:
         self.outermost, self.given = not self.given, True
         self.start_s = time.monotonic()
         if self.outermost and not _any_code_on_disk():
-            say("Compiling kernels for this machine; this happens once.")
+            _tell("Compiling kernels for this machine; this happens once.")
 
     def __exit__(self, *_: object) -> None:
         """Say where the compiled code was put, if any was made."""
         made = [compiled for compiled in _kernels if compiled.stats.cache_misses]
         if self.outermost and made:
             seconds = time.monotonic() - self.start_s
-            detail(f"Kernels ready after {seconds:.1f} s, kept in {made[0].stats.cache_path}.")
+            _tell(
+                f"Kernels ready after {seconds:.1f} s, kept in {made[0].stats.cache_path}.",
+                in_passing=True,
+            )
+
+
+def _tell(message: str, *, in_passing: bool = False) -> None:
+    """Print a message as the commands do, or plainly where the layer stands without them."""
+    try:
+        from arborvox.console import detail, say
+    except ModuleNotFoundError:  # of Rich, which no kernel needs
+        if not in_passing:
+            print(message, file=sys.stderr)
+        return
+    (detail if in_passing else say)(message)
 
 
 def _any_code_on_disk() -> bool:

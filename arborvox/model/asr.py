@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.errors import ArborvoxError
-from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
+from arborvox.hsoftmax import OutputLayer
 from arborvox.model.ctc import CTC, count_infeasible
 from arborvox.model.decoder import Decoder, DecoderCache
 from arborvox.model.encoders import ENCODERS, EncoderStates, SpeechEncoder
+from arborvox.model.outputs import OutputRequest, make_output
 from arborvox.tokens.tokenizer import EOS_ID, PADDING_ID
 from arborvox.tree import CodeTree
 
@@ -54,7 +55,10 @@ class ASR(nn.Module):
         self.output: OutputLayer | None = None
         if config.decoder != "none":
             self.decoder = Decoder(config, num_tokens)
-            self.output = _output_layer(config, num_tokens, tree)
+            request = OutputRequest(
+                config.width, num_tokens, tree, config.label_smoothing, config.smoothing
+            )
+            self.output = make_output(config.output, "output", request)
 
     def forward(
         self, features: Tensor, feature_lens: Tensor, tokens: Tensor, token_lens: Tensor
@@ -132,13 +136,3 @@ def shift_right(tokens: Tensor, token_lens: Tensor) -> tuple[Tensor, Tensor]:
     place = torch.arange(U + 1, device=tokens.device)
     targets = targets.masked_fill(place > token_lens[:, None], PADDING_ID)
     return inputs, targets.masked_fill(place == token_lens[:, None], EOS_ID)
-
-
-def _output_layer(config: ModelConfig, num_tokens: int, tree: CodeTree | None) -> OutputLayer:
-    if config.output == "softmax":
-        return Softmax(config.width, num_tokens, label_smoothing=config.label_smoothing)
-    if tree is None:
-        raise ArborvoxError("model.output is hierarchical, but no tree was given.")
-    return HierarchicalSoftmax(
-        config.width, tree, label_smoothing=config.label_smoothing, smoothing=config.smoothing
-    )

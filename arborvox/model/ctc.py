@@ -5,9 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.config import ModelConfig
-from arborvox.errors import ArborvoxError
-from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.model.kernels.ctc import CTCLoss
+from arborvox.model.outputs import OUTPUTS, OutputRequest, make_output
 from arborvox.tree import CodeTree
 
 # Between peaks a CTC model says blank: about half of all frames at four frames a step.
@@ -20,13 +19,11 @@ class CTC(nn.Module):
     def __init__(self, config: ModelConfig, num_tokens: int, tree: CodeTree | None) -> None:
         super().__init__()
         self.blank = num_tokens
-        self.output: OutputLayer
-        if config.ctc == "softmax":
-            self.output = Softmax(config.width, num_tokens + 1)
-        elif tree is not None:
-            self.output = HierarchicalSoftmax(config.width, tree.with_leaf(BLANK_SHARE))
-        else:
-            raise ArborvoxError("model.ctc is hierarchical, but no tree was given.")
+        with_blank = None
+        if tree is not None and OUTPUTS[config.ctc].needs_tree:
+            with_blank = tree.with_leaf(BLANK_SHARE)
+        request = OutputRequest(config.width, num_tokens + 1, with_blank)
+        self.output = make_output(config.ctc, "ctc", request)
 
     def log_probs(self, encoded: Tensor) -> Tensor:
         """Return log-probabilities of tokens and blank in fp32, (B, T, D) -> (B, T, V + 1)."""

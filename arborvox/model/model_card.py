@@ -2,9 +2,8 @@
 
 from arborvox.config import Recipe
 from arborvox.model.asr import ASR
+from arborvox.model.outputs import OUTPUTS
 from arborvox.tokens.tokenizer import Tokenizer
-
-BRANCHES = {"softmax": "softmax", "hierarchical": "hierarchical softmax"}
 
 
 def model_card(model: ASR, recipe: Recipe, tokenizer: Tokenizer) -> str:
@@ -19,9 +18,9 @@ def model_card(model: ASR, recipe: Recipe, tokenizer: Tokenizer) -> str:
         ("Encoder", model.encoder.description),
     ]
     if model.ctc is not None:
-        rows.append(("CTC branch", BRANCHES[config.ctc]))
+        rows.append(("CTC branch", OUTPUTS[config.ctc].title))
     if model.decoder is not None:
-        rows.append(("Decoder", f"{config.decoder_layers} layers, {BRANCHES[config.output]}"))
+        rows.append(("Decoder", f"{config.decoder_layers} layers, {OUTPUTS[config.output].title}"))
     rows.append(("Input", model.encoder.input.description))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"""# {recipe.name}: a speech recogniser made with Arborvox

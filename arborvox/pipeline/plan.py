@@ -9,6 +9,7 @@ from arborvox.config import CorpusConfig, Recipe, TrainConfig
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
+from arborvox.model.outputs import needs_tree
 from arborvox.pipeline import work
 from arborvox.pipeline.decoding import (
     DECODE_SETTINGS,
@@ -22,10 +23,9 @@ from arborvox.pipeline.fingerprints import digest_listing, digest_source, digest
 from arborvox.pipeline.stages import Stage, recorded_settings
 from arborvox.pipeline.variants import Variant, order_by_need
 from arborvox.training.state import FREE_KEYS, LEARNT_SECTIONS
+from arborvox.tree import TREES
 
 KINDS = ("prepare", "tokens", "tree", "train", "decode", "score")
-# Each seed draws such a tree anew: a control should be chance, not one lucky tree.
-DRAWN_BY_LOT = ("random", "shuffled")
 # These change neither a model nor its way there.
 WITHOUT_EFFECT = {"train": {"workers", "keep", "init_from"}, "features": {"cache"}}
 # With a cosine the end shapes the way; other schedules may be prolonged.
@@ -99,7 +99,7 @@ def _check_comparable(legs: Sequence[Leg]) -> None:
 def _needed_names(variant: Variant, variants: Iterable[Variant], seed: int) -> set[str]:
     recipe = variant.recipe(seed)
     named = {recipe.train.init_from}
-    if recipe.tree.kind == "embedding":
+    if TREES[recipe.tree.kind].needs_vectors:
         named.add(recipe.tree.embedding_from)
     return {other.name for other in variants if other.name in named}
 
@@ -189,27 +189,29 @@ class _Planner:
         )
 
     def _tree(self, variant: Variant, recipe: Recipe, tokens: Stage, seed: int) -> Stage | None:
-        if "hierarchical" not in (recipe.model.output, recipe.model.ctc):
+        if not needs_tree(recipe.model):
             return None
         config = recipe.tree
         settings: dict[str, Any] = {"kind": config.kind, "weighting": config.weighting}
         after: tuple[Stage, ...] = (tokens,)
         inputs = {"tokens": tokens.folder / work.TOKENS}
         checkpoint, tree_seed = None, config.seed
-        if config.kind == "embedding" and config.embedding_from is None:
+        builder = TREES[config.kind]
+        if builder.needs_vectors and config.embedding_from is None:
             raise ArborvoxError(
-                f"variant {variant.name}: an embedding tree needs tree.embedding_from, another "
-                "variant or a model's folder."
+                f"variant {variant.name}: a tree '{config.kind}' needs tree.embedding_from, "
+                "another variant or a model's folder."
             )
-        if config.kind in DRAWN_BY_LOT:
+        if builder.drawn_by_lot:
+            # Each seed draws such a tree anew: a control should be chance, not one lucky tree.
             tree_seed += seed
             settings["seed"] = tree_seed
-        if config.kind == "embedding":
+        if builder.needs_vectors:
             checkpoint, trained = self._checkpoint(config.embedding_from, seed)
             after += (trained,) if trained else ()
             if checkpoint is not None:
                 inputs["unit vectors"] = checkpoint / WEIGHTS
-        by_seed = config.kind in (*DRAWN_BY_LOT, "embedding") and self._many_seeds
+        by_seed = (builder.drawn_by_lot or builder.needs_vectors) and self._many_seeds
         suffix = f"-seed-{seed}" if by_seed else ""
         return self._stage(
             (f"trees/{config.kind}{suffix}", f"trees/{config.kind}-{variant.name}{suffix}"),

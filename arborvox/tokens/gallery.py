@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from arborvox.config.choices import TreeKind
 from arborvox.console import say
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_text_atomic
@@ -17,8 +18,8 @@ from arborvox.tree import CodeTree, save_tree
 from arborvox.tree.drawing import draw_tree
 from arborvox.tree.measures import entropy_bits, expected_code_length
 
-TEXT_KINDS = ("huffman", "balanced", "random")
-PHONE_KINDS = (*TEXT_KINDS, "phonetic")
+TEXT_KINDS: tuple[TreeKind, ...] = ("huffman", "balanced", "random")
+PHONE_KINDS: tuple[TreeKind, ...] = (*TEXT_KINDS, "phonetic")
 DRAWN_KINDS = ("huffman", "phonetic")  # trees in which neighbours mean something
 
 
@@ -28,7 +29,7 @@ class Exhibit:
 
     name: str
     tokenizer: Tokenizer
-    trees: Mapping[str, CodeTree]
+    trees: Mapping[TreeKind, CodeTree]
 
 
 def make_gallery(
@@ -74,7 +75,9 @@ def _phone_corpus(source: Path, unheard: Collection[str]) -> TextCorpus:
     return TextCorpus([source], languages or None)
 
 
-def _exhibit(out: Path, name: str, corpus: TextCorpus, unit: str, kinds: Sequence[str]) -> Exhibit:
+def _exhibit(
+    out: Path, name: str, corpus: TextCorpus, unit: str, kinds: Sequence[TreeKind]
+) -> Exhibit:
     """Build, save and draw everything about one set of languages."""
     folder = out / name
     tokenizer = build_tokenizer(corpus, unit)

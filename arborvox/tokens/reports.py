@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from arborvox.config.choices import TreeKind
 from arborvox.console import say, warn
 from arborvox.tokens.building import build_tokenizer, count_tokens
 from arborvox.tokens.closeness import draw_closeness, language_closeness
@@ -74,7 +75,7 @@ def show_closeness(tokens: Path, out: Path) -> None:
 def make_tree(
     tokens: Path,
     out: Path,
-    kind: str,
+    kind: TreeKind,
     *,
     manifests: Sequence[Path],
     weighting: str,

@@ -7,23 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from arborvox.console import say, warn
+from arborvox.config.choices import TreeKind
 from arborvox.errors import ArborvoxError
 from arborvox.text.characters import script_name
 from arborvox.tokens.closeness import order_by_closeness, unit_frequencies
 from arborvox.tokens.tokenizer import Tokenizer
-from arborvox.tree import (
-    KINDS,
-    CodeTree,
-    HuffmanTree,
-    balanced_tree,
-    embedding_tree,
-    joint_counts,
-    phonetic_tree,
-    random_tree,
-    read_embedding,
-    shuffled_tree,
-)
+from arborvox.tree import TREES, CodeTree, TreeSource, joint_counts, read_embedding
 from arborvox.tree.drawing import Colouring, palette, sequential_palette
 
 COLOURINGS = ("language", "script", "sharing")
@@ -34,7 +23,7 @@ SHARING_CLASSES = (1, 2, 4, 8, 16, 32)  # each begins a class: 1, 2-3, 4-7, ...
 
 def build_tree(
     tokenizer: Tokenizer,
-    kind: str = "huffman",
+    kind: TreeKind = "huffman",
     *,
     weighting: str = "language",
     seed: int = 0,
@@ -42,37 +31,16 @@ def build_tree(
     counts: Mapping[str, Sequence[int]] | None = None,
 ) -> CodeTree:
     """Build a tree over a vocabulary, from its own counts or from others by language."""
-    weights = joint_counts(tokenizer.counts if counts is None else counts, weighting)
-    units = tokenizer.units
-    if kind == "huffman":
-        return HuffmanTree.from_counts(weights, units)
-    if kind == "balanced":
-        return balanced_tree(weights, units)
-    if kind == "random":
-        return random_tree(weights, units, seed=seed)
-    if kind == "shuffled":
-        return shuffled_tree(weights, units, seed=seed)
-    if kind == "embedding":
+    if kind not in TREES:
+        raise ArborvoxError(f"Unknown kind of tree '{kind}'; there are: {', '.join(TREES)}.")
+    builder = TREES[kind]
+    vectors = None
+    if builder.needs_vectors:
         if embedding_from is None:
-            raise ArborvoxError("An embedding tree needs a trained checkpoint: --embedding-from.")
-        return embedding_tree(weights, read_embedding(embedding_from), units)
-    if kind == "phonetic":
-        return _build_phonetic(weights, tokenizer)
-    raise ArborvoxError(f"Unknown kind of tree '{kind}'; there are: {', '.join(KINDS)}.")
-
-
-def _build_phonetic(weights: Sequence[int], tokenizer: Tokenizer) -> CodeTree:
-    """Build a tree by articulation and say which units panphon did not know."""
-    made = phonetic_tree(weights, tokenizer.units, tokenizer.special)
-    if made.relatives:
-        pairs = ", ".join(f"{unit} by {near}" for unit, near in made.relatives.items())
-        say(f"{len(made.relatives)} units unknown to panphon, placed by their relatives: {pairs}")
-    if made.unplaced:
-        warn(
-            f"{len(made.unplaced)} units have no relative that panphon knows; they join the tree "
-            f"by mass alone: {' '.join(made.unplaced)}"
-        )
-    return made.tree
+            raise ArborvoxError(f"A tree '{kind}' needs a trained checkpoint: --embedding-from.")
+        vectors = read_embedding(embedding_from)
+    weights = joint_counts(tokenizer.counts if counts is None else counts, weighting)
+    return builder.build(TreeSource(weights, tokenizer.units, tokenizer.special, seed, vectors))
 
 
 def languages_of_units(tokenizer: Tokenizer) -> list[list[str]]:

@@ -55,6 +55,24 @@ def phonetic_tree(
     return PhoneticTree(tree, relatives, tuple(unplaced))
 
 
+def announced_phonetic_tree(
+    counts: Sequence[Count], units: Sequence[str], special: Sequence[str] = ()
+) -> CodeTree:
+    """Build a tree by articulation and say which units panphon did not know."""
+    from arborvox.console import say, warn  # brings Rich, which no other tree needs
+
+    made = phonetic_tree(counts, units, special)
+    if made.relatives:
+        pairs = ", ".join(f"{unit} by {near}" for unit, near in made.relatives.items())
+        say(f"{len(made.relatives)} units unknown to panphon, placed by their relatives: {pairs}")
+    if made.unplaced:
+        warn(
+            f"{len(made.unplaced)} units have no relative that panphon knows; they join the tree "
+            f"by mass alone: {' '.join(made.unplaced)}"
+        )
+    return made.tree
+
+
 def _join(
     phones: list[int], vectors: NDArray[np.float64], weights: Sequence[int]
 ) -> tuple[list[int], list[int]]:

@@ -163,7 +163,7 @@ def test_unreadable_audio_costs_only_itself(
 def test_decode_and_score_count_the_same_unknown_units(
     manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
 ) -> None:
-    units = ("<eos>", "<unk>", "<xx>", "a", "b")
+    units = ("<eos>", "<unk>", "<x-x>", "a", "b")
     run = make_checkpoint(tmp_path / "run", unit=unit, units=units, language_tags=True)
     tokens = (2, UNK_ID, 3, EOS_ID, UNK_ID, UNK_ID, 4)  # of the special ones only <unk> is unknown
     heard = Hypothesis(tokens, -1.0, (0.5,) * len(tokens))

@@ -8,23 +8,22 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from arborvox.hsoftmax.cpu.functions import LeafSmoothedLoss, LogProbs, PathLoss, as_array
+from arborvox.hsoftmax.cpu.inventory import Turns, best_living
 from arborvox.hsoftmax.cpu.leaves import select_best
 from arborvox.hsoftmax.cpu.search import greedy_path, search
+from arborvox.hsoftmax.dispatch import (
+    LARGEST_INSERTED_K,
+    LARGEST_QUEUED_K,
+    most_opened_gates,
+    reads_every_gate,
+)
 from arborvox.hsoftmax.reference import sort_scores
 from arborvox.hsoftmax.tables import TreeTables
 from arborvox.kernels.compiling import CompileNotice
 from arborvox.kernels.threads import run_split
 
-# The search opens about 6 gates for each of the k best at V = 340 and 12 at V = 50,000. Past a
-# quarter of all gates one matrix product for all of them is the cheaper way.
-GATES_PER_RESULT = 8
-SMALLEST_SEARCH_LIMIT = 128
-# Beyond this, keeping the k best in order by insertion costs more than sorting all.
-LARGEST_INSERTED_K = 64
 # Fewer rows than this are not worth waking a thread for.
 SEARCHES_PER_THREAD = 64
-# The search by a queue is the faster one up to this many results.
-LARGEST_QUEUED_K = 2
 
 _notice = CompileNotice()
 
@@ -61,9 +60,8 @@ def topk(h: Tensor, weight: Tensor, tables: TreeTables, k: int) -> tuple[Tensor,
     """Return the k best log P, best first, and their tokens; lower ids first at ties."""
     N, D = h.shape
     tree = tables.search
-    limit = max(SMALLEST_SEARCH_LIMIT, len(tree.left) // 4)
-    many = k > LARGEST_INSERTED_K or k * GATES_PER_RESULT > limit
-    if many or weight.dtype is not torch.float32:
+    limit = most_opened_gates(len(tree.left))
+    if reads_every_gate(k, limit) or weight.dtype is not torch.float32:
         return _topk_of_all(h, weight, tables, k)
     if not _notice.given:
         with _notice:
@@ -101,6 +99,24 @@ def _topk_of_all(h: Tensor, weight: Tensor, tables: TreeTables, k: int) -> tuple
     ids = torch.empty(h.shape[0], k, dtype=torch.int64)
     select_best(scores.numpy(), tables.search.leaf_ids, values.numpy(), ids.numpy())
     return values, ids
+
+
+def topk_living(h: Tensor, weight: Tensor, turns: Turns, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k best of a pruned tree's leaves, normalised over all of them, in float32."""
+    if h.dtype is not torch.float32:
+        h = h.float()
+    if not h.is_contiguous():
+        h = h.contiguous()
+    N, D = h.shape
+    values, ids = np.empty((N, k), np.float32), np.empty((N, k), np.int64)
+    what = (h.data_ptr(), weight.data_ptr(), values, ids, D)
+    if N < 2 * SEARCHES_PER_THREAD:
+        best_living(*what, 0, N, *turns)
+    else:
+        run_split(
+            lambda first, last: best_living(*what, first, last, *turns), N, SEARCHES_PER_THREAD
+        )
+    return torch.from_numpy(values), torch.from_numpy(ids)
 
 
 def greedy(h: Tensor, weight: Tensor, tables: TreeTables) -> tuple[Tensor, Tensor]:
