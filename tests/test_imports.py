@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "arborvox"
 
 # Layers from the ground up: a module imports from its own layer or from those before it.
 LAYERS = [
-    {"version", "errors"},
+    {"version", "errors", "choices"},
     {"files", "console", "yaml12"},
     {"config", "text", "audio", "tree", "score"},
     {"tokens", "kernels", "features", "augment"},
@@ -34,6 +34,8 @@ def _modules() -> list[Path]:
 
 
 def _part(path: Path) -> str:
+    if path == PACKAGE / "config" / "choices.py":  # beside the sections, but below everything
+        return "choices"
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -42,7 +44,9 @@ def _imported_parts(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             words = node.module.split(".")
-            if words[0] == "arborvox":
+            if words[1:] == ["config", "choices"]:
+                parts.add("choices")
+            elif words[0] == "arborvox":
                 parts |= {words[1]} if len(words) > 1 else {a.name for a in node.names}
         elif isinstance(node, ast.Import):
             parts |= {

@@ -1,45 +1,11 @@
 """`arborvox tree`: build, look at and compare code trees."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-
-class Kind(StrEnum):
-    """How a tree is built."""
-
-    huffman = "huffman"
-    balanced = "balanced"
-    random = "random"
-    shuffled = "shuffled"
-    embedding = "embedding"
-    phonetic = "phonetic"
-
-
-class Weighting(StrEnum):
-    """How the counts of several languages are joined."""
-
-    language = "language"
-    pooled = "pooled"
-
-
-class Color(StrEnum):
-    """What the colours of a drawing mean."""
-
-    language = "language"
-    script = "script"
-    sharing = "sharing"
-
-
-class Sort(StrEnum):
-    """The order in which units are listed."""
-
-    mass = "mass"
-    code = "code"
-    id = "id"
-
+from arborvox.config.choices import Coloring, TreeKind, UnitOrder, Weighting
 
 TreeFile = Annotated[Path, typer.Argument(help="A tree.json.")]
 TokensBeside = Annotated[
@@ -56,14 +22,14 @@ tree_app = typer.Typer(
 def build(
     tokens: Annotated[Path, typer.Option(help="The vocabulary: a tokens.json.")],
     out: Annotated[Path, typer.Option(help="Where to write the tree.")] = Path("tree.json"),
-    kind: Annotated[Kind, typer.Option(help="How the tree is built.")] = Kind.huffman,
+    kind: Annotated[TreeKind, typer.Option(help="How the tree is built.")] = "huffman",
     manifests: Annotated[
         list[Path] | None,
         typer.Option(help="Count these instead of what the tokens were built from; repeatable."),
     ] = None,
     weighting: Annotated[
         Weighting, typer.Option(help="Each language weighs the same, or each unit written.")
-    ] = Weighting.language,
+    ] = "language",
     seed: Annotated[int, typer.Option(help="random, shuffled: which tree is drawn.")] = 0,
     embedding_from: Annotated[
         Path | None, typer.Option(help="embedding: the run or checkpoint folder of a model.")
@@ -79,9 +45,9 @@ def build(
     make_tree(
         tokens,
         out,
-        kind.value,
+        kind,
         manifests=manifests or [],
-        weighting=weighting.value,
+        weighting=weighting,
         seed=seed,
         embedding_from=embedding_from,
     )
@@ -91,12 +57,12 @@ def build(
 def show(
     tree: TreeFile,
     tokens: TokensBeside = None,
-    sort: Annotated[Sort, typer.Option(help="Order of the list.")] = Sort.mass,
+    sort: Annotated[UnitOrder, typer.Option(help="Order of the list.")] = "mass",
 ) -> None:
     """Print codes, depths and languages of all units, and the code length against the entropy."""
     from arborvox.tokens.reports import show_tree
 
-    show_tree(tree, tokens, sort.value)
+    show_tree(tree, tokens, sort)
 
 
 @tree_app.command("draw")
@@ -108,14 +74,15 @@ def draw(
     ] = None,
     tokens: TokensBeside = None,
     color: Annotated[
-        Color, typer.Option(help="By language, by script, or by how many languages share a unit.")
-    ] = Color.language,
+        Coloring,
+        typer.Option(help="By language, by script, or by how many languages share a unit."),
+    ] = "language",
     title: Annotated[str, typer.Option(help="What stands above the picture.")] = "",
 ) -> None:
     """Draw a tree: depth is the length of the code, a branch's width its mass."""
     from arborvox.tokens.reports import picture_tree
 
-    picture_tree(tree or picture.with_suffix(".json"), picture, tokens, color.value, title)
+    picture_tree(tree or picture.with_suffix(".json"), picture, tokens, color, title)
 
 
 @tree_app.command("compare")

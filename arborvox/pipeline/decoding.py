@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.config import CorpusConfig, DecodeConfig, Recipe
+from arborvox.corpora import find_inventories
 from arborvox.decode import engine
 from arborvox.decode.test_set import decode_manifest
 from arborvox.errors import ArborvoxError
@@ -26,7 +27,6 @@ DECODE_SETTINGS = {
     "corpus": ("inventory",),
     "both": ("free", "inventory"),
 }
-UCLA_INVENTORY = "inventory/phone.txt"
 
 
 def check_search(recipe: Recipe, variant: str) -> None:
@@ -71,8 +71,8 @@ def decode_test_set(
 
 def inventory_mark(corpus: CorpusConfig) -> str:
     """Return the mark of the inventories that a corpus brings along."""
-    files = sorted(Path(corpus.source or "").glob(f"*/{UCLA_INVENTORY}"))
-    return digest_value({path.parent.parent.name: digest_file(path) for path in files})
+    files = find_inventories(corpus) or {}
+    return digest_value({language: digest_file(path) for language, path in files.items()})
 
 
 def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig:
@@ -106,15 +106,15 @@ def _find_inventories(
     corpus: CorpusConfig, languages: list[str], tokens: Path, folder: Path
 ) -> dict[str, Path]:
     """Take the corpus's own inventories, or else the units that each language was trained with."""
-    if corpus.kind == "ucla" and corpus.source is not None:
-        found = {name: Path(corpus.source) / name / UCLA_INVENTORY for name in languages}
-        for language, path in found.items():
-            if not path.is_file():
+    found = find_inventories(corpus)
+    if found is not None:
+        for language in languages:
+            if language not in found:
                 raise ArborvoxError(
-                    f"{path} is missing, so {language} has no inventory; set decode.inventory to "
-                    "none."
+                    f"{corpus.source} has no inventory of units for {language}; set "
+                    "decode.inventory to none."
                 )
-        return found
+        return {language: found[language] for language in languages}
     tokenizer = Tokenizer.load(tokens)
     inventories = {}
     for language in languages:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from arborvox.config.choices import Coloring, values_of
 from arborvox.console import say, warn
 from arborvox.errors import ArborvoxError
 from arborvox.text.characters import script_name
@@ -26,7 +27,7 @@ from arborvox.tree import (
 )
 from arborvox.tree.drawing import Colouring, palette, sequential_palette
 
-COLOURINGS = ("language", "script", "sharing")
+COLOURINGS = values_of(Coloring)
 MAX_LANGUAGE_COLOURS = 20
 NO_SCRIPT = "no script"
 SHARING_CLASSES = (1, 2, 4, 8, 16, 32)  # each begins a class: 1, 2-3, 4-7, ...

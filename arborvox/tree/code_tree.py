@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arborvox.config.choices import TreeKind, values_of
 from arborvox.errors import ArborvoxError
 
-KINDS = ("huffman", "balanced", "random", "shuffled", "embedding", "phonetic")
+KINDS = values_of(TreeKind)
 
 # What would break a unit over two lines of a file.
 LINE_BREAKS = frozenset("\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")

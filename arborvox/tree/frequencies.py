@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from arborvox.config.choices import Weighting, values_of
 from arborvox.errors import ArborvoxError
 
-WEIGHTINGS = ("language", "pooled")
+WEIGHTINGS = values_of(Weighting)
 
 
 def joint_counts(counts: Mapping[str, Sequence[int]], weighting: str) -> list[int]:

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from arborvox.config.choices import Smoothing, values_of
 from arborvox.errors import ArborvoxError
 from arborvox.kernels.beam import Beam, PathBlocks, encode_blocks, topk_beam
 from arborvox.kernels.dispatch import check_kernel, choose
@@ -12,7 +13,7 @@ from arborvox.kernels.tables import TreeTables
 from arborvox.model.outputs.contract import OutputLayer
 from arborvox.tree import CodeTree
 
-SMOOTHING_KINDS = ("leaves", "gates")
+SMOOTHING_KINDS = values_of(Smoothing)
 
 
 class HierarchicalSoftmax(OutputLayer):
