@@ -81,7 +81,7 @@ class LogMel(SpeechInput):
             samples = np.pad(samples, (0, self._window_samples - len(samples)))
         wave = torch.from_numpy(samples * np.float32(INT16_SCALE))
         features: Tensor = self._extract(wave[None])[0]  # (1, S) -> (1, T, M) -> (T, M)
-        if self.config.normalise == "utterance":
+        if self.config.normalize == "utterance":
             features -= features.mean(dim=0)
         return features
 

@@ -4,34 +4,101 @@ PyYAML follows YAML 1.1, where `no` is false and `5e-5` is text; both have spoil
 """
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
 
 from arborvox.errors import ArborvoxError
 
+# What a text may hold when its aliases are written out; our longest recipe has a fiftieth of it.
+MAX_CHARACTERS = 200_000
+MAX_NODES = 100_000
+MAX_DEPTH = 50
+MAX_DIGITS = 18  # of whole numbers
+
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader with YAML 1.2's scalars and no repeated keys."""
+    """The safe loader with YAML 1.2's scalars, no tags, no repeated keys, and a bounded size."""
+
+    def __init__(self, text: str, *, aliases: bool = True) -> None:
+        super().__init__(text)
+        self._aliases = aliases
+        self._depth = 0
+        self._extents: dict[int, tuple[int, int]] = {}  # of each node: nodes and levels in all
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node; refuse what would grow beyond all bounds when it is built."""
+        event = self.peek_event()
+        known = self._check_event(event)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        assert node is not None
+        if not known:
+            self._extents[id(node)] = _extent_of(node, self._extents)
+        elif id(node) not in self._extents:  # an alias of what it stands in
+            raise _mistake("it contains itself", event)
+        num_nodes, levels = self._extents[id(node)]
+        if num_nodes > MAX_NODES:
+            raise _mistake(f"more than {MAX_NODES:,} values, its aliases written out", event)
+        if levels > MAX_DEPTH:
+            raise _mistake(f"nested deeper than {MAX_DEPTH} levels", event)
+        return node
+
+    def _check_event(self, event: yaml.Event) -> bool:
+        """Refuse what has no place in a recipe; say whether it is an alias."""
+        alias = isinstance(event, yaml.AliasEvent)
+        if self._depth >= MAX_DEPTH:
+            raise _mistake(f"nested deeper than {MAX_DEPTH} levels", event)
+        if not self._aliases and getattr(event, "anchor", None) is not None:
+            raise _mistake("anchors and aliases (& and *) are not allowed here", event)
+        if getattr(event, "tag", None) is not None:
+            raise _mistake(f"tags such as {event.tag} are not allowed", event)
+        if isinstance(event, yaml.ScalarEvent) and _NO_TEXT.search(event.value):
+            raise _mistake("it has a character that is part of no text", event)
+        return alias
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key_node, _ in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(
-                    problem="a key must be a word", problem_mark=key_node.start_mark
-                )
+                raise _mistake("a key must be a word", key_node)
             if key_node.value in seen:
                 line = key_node.start_mark.line + 1
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {key_node.value} stands twice (again in line {line})",
-                    problem_mark=key_node.start_mark,
+                raise _mistake(
+                    f"the key {key_node.value} stands twice (again in line {line})", node
                 )
             seen.add(key_node.value)
         return super().construct_mapping(node, deep)
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        if len(node.value) > MAX_DIGITS:
+            raise _mistake(f"a whole number has at most {MAX_DIGITS} digits here", node)
+        return int(node.value)  # 010 is ten, not eight
 
+
+# Control characters and halves of a surrogate pair.
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+def _mistake(problem: str, thing: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=thing.start_mark)
+
+
+def _extent_of(node: yaml.Node, extents: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Count the nodes and levels of a node whose inner nodes are counted."""
+    if isinstance(node, yaml.MappingNode):
+        inner = [extents[id(part)] for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        inner = [extents[id(part)] for part in node.value]
+    else:
+        inner = []
+    return 1 + sum(n for n, _ in inner), 1 + max((levels for _, levels in inner), default=0)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 _SCALARS = (
     ("null", r"^(?:~|null|)$", ["~", "n", ""]),
     ("bool", r"^(?:true|false)$", list("tf")),
@@ -48,21 +115,21 @@ for _name, _pattern, _first in _SCALARS:
 
 
 class _Dumper(yaml.SafeDumper):
-    """The safe dumper with the same scalars, so that what is shown loads back."""
+    """The safe dumper with the same scalars and no aliases, so that what is shown loads back."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 _Dumper.yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
 
 
-def parse_yaml(text: str, name: str) -> Any:
-    """Parse YAML text; a mistake is told with its line."""
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ArborvoxError(f"{name}, line {line}: {error.problem}.") from None
-    except yaml.YAMLError as error:
-        raise ArborvoxError(f"{name}: not valid YAML ({error}).") from None
+def parse_yaml(text: str, name: str, *, aliases: bool = True) -> Any:
+    """Parse YAML text; a mistake is told with its line. Without `aliases`, & and * are refused."""
+    with _explained(name, text):
+        loader = _Loader(text, aliases=aliases)
+        node = loader.get_single_node()
+        return None if node is None else loader.construct_document(node)
 
 
 def dump_yaml(value: Any) -> str:
@@ -74,19 +141,35 @@ def dump_yaml(value: Any) -> str:
 def key_lines(text: str, name: str) -> dict[tuple[str, ...], int]:
     """Map each key path of a YAML text to the line it stands in."""
     lines: dict[tuple[str, ...], int] = {}
-    root = yaml.compose(text, Loader=_Loader)
-    stack: list[tuple[tuple[str, ...], tuple[Any, ...]]] = [((), (root,))]
+    with _explained(name, text):
+        stack: list[tuple[tuple[str, ...], Any]] = [((), _Loader(text).get_single_node())]
     while stack:
-        path, (*around, node) = stack.pop()
-        if node in around:  # an alias of what it stands in
-            raise ArborvoxError(f"{name}, line {node.start_mark.line + 1}: it contains itself.")
-        way = (*around, node)
+        path, node = stack.pop()
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 inner = (*path, str(key.value))
                 lines[inner] = key.start_mark.line + 1
-                stack.append((inner, (*way, value)))
+                stack.append((inner, value))
         elif isinstance(node, yaml.SequenceNode):
             for position, value in enumerate(node.value):
-                stack.append(((*path, str(position)), (*way, value)))
+                stack.append(((*path, str(position)), value))
     return lines
+
+
+@contextmanager
+def _explained(name: str, text: str) -> Iterator[None]:
+    """Turn whatever the YAML library says of a text into one sentence."""
+    if len(text) > MAX_CHARACTERS:
+        raise ArborvoxError(f"{name} has more than {MAX_CHARACTERS:,} characters.")
+    try:
+        yield
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ArborvoxError(f"{name}, line {line}: {error.problem}.") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ArborvoxError(
+            f"{name}, line {line}: it has a character that is part of no text."
+        ) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as "\UFFFFFFFF"
+        raise ArborvoxError(f"{name}: not valid YAML ({error}).") from None

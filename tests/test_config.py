@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from arborvox.config import Recipe, load_recipe, show_recipe, validate_recipe
+from arborvox.config import CommonVoiceCorpus, Recipe, load_recipe, show_recipe, validate_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.yaml12 import parse_yaml
 
@@ -12,7 +12,9 @@ from arborvox.yaml12 import parse_yaml
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
     path = tmp_path / "recipe.yaml"
-    path.write_text("name: trial\ncorpus:\n  languages: [no, ca]\n  alpha: 5e-1\n")
+    path.write_text(
+        "name: trial\ncorpus:\n  kind: common-voice\n  languages: [no, ca]\n  alpha: 5e-1\n"
+    )
     return path
 
 
@@ -25,6 +27,7 @@ def test_defaults_fill_what_a_recipe_leaves_out(recipe: Path) -> None:
 def test_norwegian_is_a_language_and_5e_1_a_number(recipe: Path) -> None:
     loaded = load_recipe(recipe)
     assert loaded.corpus.languages == ("no", "ca")
+    assert isinstance(loaded.corpus, CommonVoiceCorpus)
     assert loaded.corpus.alpha == 0.5
 
 

@@ -159,7 +159,7 @@ def test_unwritable_cache_costs_time_only(tmp_path: Path) -> None:
 
 
 def test_an_utterance_less_its_own_mean_does_not_know_its_microphone() -> None:
-    config = CONFIG.model_copy(update={"normalise": "utterance"})
+    config = CONFIG.model_copy(update={"normalize": "utterance"})
     samples = speech_like(16000)
     features = LogMel(config)(samples)
     nothing = torch.zeros(config.num_mels)

@@ -1,44 +1,16 @@
 """`arborvox decode` and `arborvox transcribe`: from a trained model to text."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-
-class Mode(StrEnum):
-    """How hypotheses are searched."""
-
-    auto = "auto"
-    ctc_greedy = "ctc-greedy"
-    ctc_beam = "ctc-beam"
-    attention_greedy = "attention-greedy"
-    attention_beam = "attention-beam"
-    joint = "joint"
-    rescoring = "rescoring"
-
-
-class Precision(StrEnum):
-    """What the network computes in."""
-
-    auto = "auto"
-    bf16 = "bf16"
-    fp32 = "fp32"
-
-
-class Format(StrEnum):
-    """How transcripts are written."""
-
-    txt = "txt"
-    json = "json"
-    srt = "srt"
-    vtt = "vtt"
-
+from arborvox.config.choices import OutputFormat, Precision, SearchMode
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run, or of one of its checkpoints.")]
 ModeOption = Annotated[
-    Mode, typer.Option("--mode", help="The search; auto: joint where the model can, else a beam.")
+    SearchMode,
+    typer.Option("--mode", help="The search; auto: joint where the model can, else a beam."),
 ]
 Beam = Annotated[int, typer.Option(min=1, help="Hypotheses kept at each step.")]
 CtcWeight = Annotated[
@@ -66,14 +38,14 @@ def decode(
     out: Annotated[
         Path, typer.Option(help="Where the hypotheses go; goes on where it stopped.")
     ] = Path("hyps.jsonl"),
-    mode: ModeOption = Mode.auto,
+    mode: ModeOption = "auto",
     beam: Beam = 10,
     ctc_weight: CtcWeight = 0.3,
     lm: Lm = None,
     lm_weight: LmWeight = 0.3,
     length_bonus: LengthBonus = 0.0,
     inventory: Inventory = None,
-    precision: PrecisionOption = Precision.auto,
+    precision: PrecisionOption = "auto",
     batch_s: BatchS = 160.0,
 ) -> None:
     """Decode a test set, and tell where the time goes; `arborvox score` reads the result.
@@ -84,8 +56,8 @@ def decode(
     from arborvox.decode.test_set import decode_manifest
 
     config = DecodeConfig(
-        mode=mode.value, beam=beam, ctc_weight=ctc_weight, lm=lm, lm_weight=lm_weight,
-        length_bonus=length_bonus, inventory=inventory, precision=precision.value, batch_s=batch_s,
+        mode=mode, beam=beam, ctc_weight=ctc_weight, lm=lm, lm_weight=lm_weight,
+        length_bonus=length_bonus, inventory=inventory, precision=precision, batch_s=batch_s,
     )  # fmt: skip
     if decode_manifest(run, manifest, config, out).num_failed:
         raise typer.Exit(1)
@@ -101,16 +73,16 @@ def transcribe(
         Path | None, typer.Option(help="Folder for the transcripts; standard output if left out.")
     ] = None,
     kind: Annotated[
-        Format, typer.Option("--format", help="Text, JSON with times of words, or subtitles.")
-    ] = Format.txt,
-    mode: ModeOption = Mode.auto,
+        OutputFormat, typer.Option("--format", help="Text, JSON with times of words, or subtitles.")
+    ] = "txt",
+    mode: ModeOption = "auto",
     beam: Beam = 10,
     ctc_weight: CtcWeight = 0.3,
     lm: Lm = None,
     lm_weight: LmWeight = 0.3,
     length_bonus: LengthBonus = 0.0,
     inventory: Inventory = None,
-    precision: PrecisionOption = Precision.auto,
+    precision: PrecisionOption = "auto",
     batch_s: BatchS = 160.0,
 ) -> None:
     """Write down what recordings say; long ones are split at their pauses.
@@ -121,10 +93,10 @@ def transcribe(
     from arborvox.recognizer import transcribe_files
 
     config = DecodeConfig(
-        mode=mode.value, beam=beam, ctc_weight=ctc_weight, lm=lm, lm_weight=lm_weight,
-        length_bonus=length_bonus, inventory=inventory, precision=precision.value, batch_s=batch_s,
+        mode=mode, beam=beam, ctc_weight=ctc_weight, lm=lm, lm_weight=lm_weight,
+        length_bonus=length_bonus, inventory=inventory, precision=precision, batch_s=batch_s,
     )  # fmt: skip
-    if transcribe_files(run, files, config, kind=kind.value, out=out):
+    if transcribe_files(run, files, config, kind=kind, out=out):
         raise typer.Exit(1)
 
 

@@ -1,71 +1,57 @@
-"""`arborvox prepare`: a folder of recordings becomes manifests."""
+"""`arborvox prepare`: a folder of recordings becomes manifests.
 
+The commands and their options are made from the corpus sections of the configuration when one is
+asked for: a key's type, default and description are written there and nowhere else.
+"""
+
+import inspect
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from typer.core import TyperGroup
+
+from arborvox.config.choices import CorpusKind, values_of
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from arborvox.config import CorpusConfig
+
+Out = Annotated[Path, typer.Option("--out", help="The folder to write to.", show_default=False)]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", min=1, help="Processes; as many as cores if left out.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Any faulty input is an error (exit 2).")]
+# The kind is the command's name, the source its argument; corpora in a corpus are for recipes.
+NO_OPTIONS = ("kind", "source", "more")
+
+
+class CorpusKinds(TyperGroup):
+    """The commands, one for each kind of corpus."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the kinds."""
+        return list(values_of(CorpusKind))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Make the command for a kind."""
+        if cmd_name not in values_of(CorpusKind):
+            return None
+        app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        function = _make_function(cmd_name)
+        help_text = (inspect.getdoc(function) or "").replace("[", "\\[")
+        app.command(cmd_name, help=help_text)(function)
+        return typer.main.get_command(app)
+
 
 group = typer.Typer(
+    cls=CorpusKinds,
     help="Turn a folder of recordings into manifests, split for training and testing.",
     no_args_is_help=True,
 )
-
-Source = Annotated[Path, typer.Argument(help="The folder to read.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", help="The folder to write to.", show_default=False)]
-Languages = Annotated[str | None, typer.Option("--languages", help="Only these, such as ca,es,it.")]
-Seed = Annotated[int, typer.Option("--seed", help="Another seed draws another split.")]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", help="Processes; as many as cores if left out.")
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Any faulty input is an error (exit 2).")]
-Check = Annotated[
-    Literal["auto", "headers", "decode"],
-    typer.Option(
-        "--check",
-        help="How recordings are looked at: headers, decode (whole), auto (decode up to 20,000).",
-    ),
-]
-MaxDuration = Annotated[
-    float, typer.Option("--max-duration", help="Leave out what is longer, in seconds.")
-]
-MinDuration = Annotated[
-    float, typer.Option("--min-duration", help="Leave out what is shorter, in seconds.")
-]
-Digits = Annotated[
-    Literal["reject", "drop", "keep"],
-    typer.Option("--digits", help="Sentences with digits: reject, drop the digits, or keep."),
-]
-Foreign = Annotated[
-    Literal["reject", "drop", "keep"],
-    typer.Option(
-        "--foreign", help="Letters of another script: reject the sentence, drop, or keep."
-    ),
-]
-Unit = Annotated[
-    Literal["text", "phones"],
-    typer.Option(
-        "--unit",
-        help="What is to be learned: text, or phones: those of a folder, or read by espeak-ng.",
-    ),
-]
-Alpha = Annotated[
-    float, typer.Option("--alpha", help="How much small languages are favoured: 1 not, 0 fully.")
-]
-Ratio = Annotated[
-    float | None, typer.Option("--ratio", help="Share of the training hours to keep, all told.")
-]
-Hours = Annotated[
-    float | None, typer.Option("--hours", help="Hours of training to keep, all languages together.")
-]
-Split = Annotated[
-    Literal["speaker", "paper", "official"],
-    typer.Option(
-        "--split",
-        help="speaker: no speaker and no sentence on two sides; paper: random utterances; "
-        "official: the release's own.",
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -73,180 +59,137 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="prepare")
 
 
-@group.command("common-voice")
-def common_voice(
-    source: Source,
-    out: Out,
-    languages: Languages = None,
-    split: Split = "speaker",
-    alpha: Alpha = 0.5,
-    ratio: Ratio = None,
-    hours: Hours = None,
-    unit: Unit = "text",
-    digits: Digits = "reject",
-    foreign: Foreign = "reject",
-    check: Check = "auto",
-    min_duration: MinDuration = 0.1,
-    max_duration: MaxDuration = 30.0,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    strict: Strict = False,
-) -> None:
-    """A Common Voice release, or language folders of one (validated.tsv and clips/).
+def _make_function(kind: str) -> Callable[..., None]:
+    """Make a function whose parameters are the keys of a corpus section, for Typer to read."""
+    from arborvox.config import CORPUS_SECTIONS, CorpusConfig
 
-    Training hours are thinned out by the paper's rule, λ_i = p_i^(α−1) / Σ_j p_j^α · λ; the test
-    set is the lesser of 10 % and 10,000 utterances of each language.
-    """
-    _prepare(
-        "common-voice", source, out, jobs, strict,
-        languages=_names(languages), split=split, alpha=alpha, ratio=ratio, hours=hours,
-        unit=unit, digits=digits, foreign=foreign, check=check,
-        min_duration_s=min_duration, max_duration_s=max_duration, seed=seed,
-    )  # fmt: skip
+    section: type[CorpusConfig] = {str(k): s for k, s in CORPUS_SECTIONS.items()}[kind]
+    keys = [key for key in section.model_fields if _is_option(key, section.model_fields[key])]
+    own = inspect.get_annotations(section)
+    keys.sort(
+        key=lambda key: (key != "languages", key not in own, key in CorpusConfig.model_fields)
+    )
+    parameters = [
+        _source_parameter(section),
+        inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=Out),
+        *(_key_parameter(key, section) for key in keys),
+        _parameter("jobs", Jobs, None),
+        _parameter("strict", Strict, False),
+    ]
+
+    def prepare_kind(out: Path, jobs: int | None, strict: bool, **options: Any) -> None:
+        _prepare(kind, section, out, jobs, strict, options)
+
+    prepare_kind.__doc__ = section.__doc__
+    prepare_kind.__annotations__ = {p.name: p.annotation for p in parameters}
+    vars(prepare_kind)["__signature__"] = inspect.Signature(parameters)
+    return prepare_kind
 
 
-@group.command("ucla")
-def ucla(
-    source: Source,
-    out: Out,
-    languages: Languages = None,
-    test_languages: Annotated[
-        str | None,
-        typer.Option(
-            "--test-languages", help="Never heard in training; the paper's ten if left out."
-        ),
-    ] = None,
-    dev: Annotated[
-        Literal["utterances", "languages"],
-        typer.Option("--dev", help="Held out for development: utterances, or whole languages."),
-    ] = "utterances",
-    check: Check = "auto",
-    min_duration: MinDuration = 0.1,
-    max_duration: MaxDuration = 30.0,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    strict: Strict = False,
-) -> None:
-    """The UCLA Phonetic Corpus: phones of 95 languages, ten of them only for testing."""
-    _prepare(
-        "ucla", source, out, jobs, strict,
-        languages=_names(languages), test_languages=_names(test_languages), dev=dev, unit="phones",
-        check=check, min_duration_s=min_duration, max_duration_s=max_duration, seed=seed,
-    )  # fmt: skip
+def _is_option(key: str, field: "FieldInfo") -> bool:
+    """Whether a key can be given to a command, and there is anything to choose."""
+    plain = _plain_type(field)
+    return key not in NO_OPTIONS and not (
+        get_origin(plain) is Literal and len(get_args(plain)) == 1
+    )
 
 
-@group.command("folder")
-def folder(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="Audio with .txt files beside it, a Kaldi folder, or a csv, tsv or jsonl table.",
-            show_default=False,
-        ),
-    ],
-    out: Out,
-    language: Annotated[
-        str | None, typer.Option("--language", help="The language of it all, such as sah.")
-    ] = None,
-    languages: Languages = None,
-    audio_root: Annotated[
-        str | None,
-        typer.Option(
-            "--audio-root", help="Where a table's audio lies; its own folder if left out."
-        ),
-    ] = None,
-    audio_column: Annotated[str, typer.Option(help="The table's column of audio files.")] = "path",
-    text_column: Annotated[str, typer.Option(help="The table's column of texts.")] = "text",
-    speaker_column: Annotated[str, typer.Option(help="Its column of speakers.")] = "speaker",
-    language_column: Annotated[str, typer.Option(help="Its column of languages.")] = "language",
-    split: Annotated[
-        Literal["speaker", "paper"],
-        typer.Option("--split", help="By speaker, where there are enough; paper: by sentence."),
-    ] = "speaker",
-    unit: Unit = "text",
-    digits: Digits = "reject",
-    foreign: Foreign = "reject",
-    check: Check = "auto",
-    min_duration: MinDuration = 0.1,
-    max_duration: MaxDuration = 30.0,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    strict: Strict = False,
-) -> None:
-    """Your own recordings, in any of three shapes."""
-    columns = {
-        "language": language, "audio_root": audio_root, "audio_column": audio_column,
-        "text_column": text_column, "speaker_column": speaker_column,
-        "language_column": language_column,
-    }  # fmt: skip
-    _prepare(
-        "folder", source, out, jobs, strict,
-        languages=_names(languages), split=split, unit=unit, digits=digits, foreign=foreign,
-        check=check, min_duration_s=min_duration, max_duration_s=max_duration, seed=seed,
-        folder=columns,
-    )  # fmt: skip
+def _source_parameter(section: "type[CorpusConfig]") -> inspect.Parameter:
+    told = section.model_fields["source"].description
+    if "source" in section.needed:
+        argument = typer.Argument(help=told, show_default=False)
+        return inspect.Parameter(
+            "source", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[Path, argument]
+        )
+    return _parameter("source", Annotated[Path | None, typer.Argument(help=told)], None)
 
 
-@group.command("synthetic")
-def synthetic(
-    out: Out,
-    languages: Annotated[
-        str, typer.Option("--languages", help="Such as ca,es,it.", show_default=False)
-    ],
-    corpus: Annotated[
-        Path | None,
-        typer.Argument(help="Where the spoken corpus goes; OUT/corpus if left out."),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option("--text", help="A folder with <language>.txt, a sentence a line."),
-    ] = None,
-    sentences: Annotated[int, typer.Option(help="How many, for each language.")] = 200,
-    speakers: Annotated[int, typer.Option(help="How many voices, for each language.")] = 12,
-    names: Annotated[
-        str,
-        typer.Option(help="Without --text: names in a sentence, by lot; 1 makes single words."),
-    ] = "2,3,4",
-    words: Annotated[
-        str | None,
-        typer.Option(help="With --text: pieces of this many words, by lot, not sentences."),
-    ] = None,
-    unit: Unit = "text",
-    split: Split = "speaker",
-    digits: Digits = "reject",
-    foreign: Foreign = "reject",
-    seed: Seed = 0,
-    jobs: Jobs = None,
-) -> None:
-    """A corpus made on the spot with espeak-ng (needs the extra: pip install arborvox\\[demo])."""
-    _prepare(
-        "synthetic", corpus, out, jobs, False,
-        languages=_names(languages), unit=unit, split=split, digits=digits, foreign=foreign,
-        seed=seed, synthetic={
-            "text": text, "sentences": sentences, "speakers": speakers, "names": _numbers(names),
-            "words": None if words is None else _numbers(words),
-        },
-    )  # fmt: skip
+def _key_parameter(key: str, section: "type[CorpusConfig]") -> inspect.Parameter:
+    """Turn a key into an option: a choice, a number, a text, or a list with commas between."""
+    field = section.model_fields[key]
+    name = _option_name(key)
+    if key in section.needed:
+        option = typer.Option(name, help=field.description, show_default=False)
+        return inspect.Parameter(
+            key, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str, option]
+        )
+    if field.annotation is bool:
+        name = f"{name}/--no-{name.removeprefix('--')}"
+    default = field.default
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default))
+    option = typer.Option(name, help=field.description)
+    return _parameter(key, Annotated[_option_type(field), option], default)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)
+
+
+def _option_name(key: str) -> str:
+    """`max_duration_s` is --max-duration: its help says that it is in seconds."""
+    return f"--{key.removesuffix('_s').replace('_', '-')}"
+
+
+def _option_type(field: "FieldInfo") -> Any:
+    """Return a key's type as Typer knows it; bounds are the section's to check."""
+    plain = _plain_type(field)
+    text = str if _item_type(field) is not None else plain
+    return text if field.default is not None else text | None
+
+
+def _plain_type(field: "FieldInfo") -> Any:
+    """Return the type of a key without its bounds and without None."""
+    options = [_unbounded(part) for part in _parts(field.annotation)]
+    return next(part for part in options if part is not type(None))
+
+
+def _item_type(field: "FieldInfo") -> Any:
+    """Return what a list has in it; None for what is no list."""
+    plain = _plain_type(field)
+    return _unbounded(get_args(plain)[0]) if get_origin(plain) is tuple else None
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    plain = _unbounded(annotation)
+    one = isinstance(plain, type) or get_origin(plain) in (Literal, tuple)
+    return (plain,) if one else get_args(plain)
+
+
+def _unbounded(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _prepare(
-    kind: str, source: Path | None, out: Path, jobs: int | None, strict: bool, **keys: Any
+    kind: str,
+    section: "type[CorpusConfig]",
+    out: Path,
+    jobs: int | None,
+    strict: bool,
+    options: dict[str, Any],
 ) -> None:
     from arborvox.config import make_corpus_config
     from arborvox.corpora import prepare
 
-    config = make_corpus_config({"kind": kind, "source": str(source) if source else None, **keys})
+    data: dict[str, Any] = {"kind": kind}
+    for key, value in options.items():
+        item = _item_type(section.model_fields[key])
+        if isinstance(value, Path):
+            data[key] = str(value)
+        else:
+            data[key] = _split(value, item) if item is not None and value is not None else value
+    places = {("corpus", key): _option_name(key) for key in data}
+    config = make_corpus_config(data, places)
     prepare(config, out, jobs=jobs or os.cpu_count() or 1, strict=strict)
 
 
-def _numbers(text: str) -> list[int]:
-    """Split `2,3` into its numbers."""
-    try:
-        return [int(number) for number in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(f"{text}: write numbers such as 2,3,4") from None
-
-
-def _names(text: str | None) -> list[str] | None:
-    """Split `ca,es` into its names."""
-    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+def _split(text: str, item: Any) -> list[Any] | None:
+    """Split `ca,es` into its names, or `2,3` into its numbers."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if item is int:
+        try:
+            return [int(word) for word in words]
+        except ValueError:
+            raise typer.BadParameter(f"{text}: write numbers such as 2,3,4") from None
+    return words or None

@@ -1,19 +1,12 @@
 """`arborvox tokens`: the units that a model writes."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-
-class Unit(StrEnum):
-    """What a token stands for."""
-
-    char = "char"
-    phone = "phone"
-    bpe = "bpe"
+from arborvox.config.choices import Unit
 
 
 class BuildByDefault(TyperGroup):
@@ -44,9 +37,9 @@ def build(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Where to write the tokens.")] = Path("tokens.json"),
-    unit: Annotated[Unit, typer.Option(help="Characters, space-separated phones, or BPE.")] = (
-        Unit.char
-    ),
+    unit: Annotated[
+        Unit, typer.Option(help="Characters, space-separated phones, or BPE.")
+    ] = "char",
     vocab_size: Annotated[
         int, typer.Option(min=4, help="BPE: size of the whole vocabulary, special tokens included.")
     ] = 500,
@@ -69,7 +62,7 @@ def build(
     make_tokens(
         manifests,
         out,
-        unit.value,
+        unit,
         languages=split_names(languages),
         vocab_size=vocab_size,
         graphemes=graphemes,

@@ -9,10 +9,19 @@ The names below are imported when they are first used: the command line needs th
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arborvox.config.corpus import CorpusConfig, FolderConfig, SyntheticConfig
+    from arborvox.config.corpus import (
+        CORPUS_SECTIONS,
+        CommonVoiceCorpus,
+        CorpusConfig,
+        FolderCorpus,
+        ReleaseCorpus,
+        SyntheticCorpus,
+        UclaCorpus,
+    )
     from arborvox.config.decode import DecodeConfig
     from arborvox.config.loading import (
         load_recipe,
+        load_resolved_recipe,
         make_corpus_config,
         show_recipe,
         validate_recipe,
@@ -25,11 +34,16 @@ if TYPE_CHECKING:
     from arborvox.config.units import TokensConfig, TreeConfig
 
 _HOMES = {
+    "CORPUS_SECTIONS": "corpus",
+    "CommonVoiceCorpus": "corpus",
     "CorpusConfig": "corpus",
-    "FolderConfig": "corpus",
-    "SyntheticConfig": "corpus",
+    "FolderCorpus": "corpus",
+    "ReleaseCorpus": "corpus",
+    "SyntheticCorpus": "corpus",
+    "UclaCorpus": "corpus",
     "DecodeConfig": "decode",
     "load_recipe": "loading",
+    "load_resolved_recipe": "loading",
     "make_corpus_config": "loading",
     "show_recipe": "loading",
     "validate_recipe": "loading",
@@ -47,22 +61,27 @@ _HOMES = {
 }
 
 __all__ = [
+    "CORPUS_SECTIONS",
     "MODEL_SIZES",
     "AugmentConfig",
+    "CommonVoiceCorpus",
     "CorpusConfig",
     "DecodeConfig",
     "FeaturesConfig",
-    "FolderConfig",
+    "FolderCorpus",
     "ModelConfig",
     "Recipe",
+    "ReleaseCorpus",
     "ReportConfig",
     "Section",
-    "SyntheticConfig",
+    "SyntheticCorpus",
     "TokensConfig",
     "TrainConfig",
     "TreeConfig",
+    "UclaCorpus",
     "VariantConfig",
     "load_recipe",
+    "load_resolved_recipe",
     "make_corpus_config",
     "show_recipe",
     "validate_recipe",

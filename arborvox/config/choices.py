@@ -6,11 +6,41 @@ Nothing but typing is imported, so that the command line and the lowest layers c
 
 from typing import Literal, get_args
 
+# What is read, and how.
+CorpusKind = Literal["common-voice", "ucla", "folder", "synthetic"]
+CorpusUnit = Literal["text", "phones"]
+Split = Literal["speaker", "paper", "official"]
+DrawnSplit = Literal["speaker", "paper"]  # where no release brings its own
+HeldOut = Literal["utterances", "languages"]
+Policy = Literal["reject", "drop", "keep"]
+Check = Literal["auto", "headers", "decode"]
+
 # What is written, and the tree over it.
+Unit = Literal["char", "phone", "bpe"]
 TreeKind = Literal["huffman", "balanced", "random", "shuffled", "embedding", "phonetic"]
 Weighting = Literal["language", "pooled"]
 Coloring = Literal["language", "script", "sharing"]
 UnitOrder = Literal["mass", "code", "id"]
+
+# The network, and how it learns.
+Normalization = Literal["corpus", "utterance"]
+ModelSize = Literal["tiny", "small", "paper"]
+EncoderKind = Literal["conformer", "transformer"]
+DecoderKind = Literal["transformer", "none"]
+OutputKind = Literal["softmax", "hierarchical"]
+Smoothing = Literal["leaves", "gates"]
+Optimizer = Literal["adam", "adamw"]
+Schedule = Literal["warmup", "noam", "cosine"]
+Precision = Literal["auto", "bf16", "fp32"]
+
+# What is done with it.
+Search = Literal[
+    "ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring"
+]
+SearchMode = Literal["auto", Search]
+InventoryUse = Literal["none", "corpus", "both"]
+VariantRole = Literal["compare", "pretrain"]
+OutputFormat = Literal["txt", "json", "srt", "vtt"]
 
 
 def values_of(choice: object) -> tuple[str, ...]:

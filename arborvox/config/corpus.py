@@ -1,70 +1,62 @@
-"""The corpus section: where the recordings are, and which of them are used for what."""
+"""The corpus section, one class a kind: where the recordings are, and which are used for what.
 
-from typing import Annotated, Literal
+A key's description is also the help of its option of `arborvox prepare`.
+"""
 
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
-from arborvox.config.section import Section
+from pydantic import Discriminator, Field, Tag, model_validator
 
+from arborvox.config.choices import (
+    Check,
+    CorpusKind,
+    CorpusUnit,
+    DrawnSplit,
+    HeldOut,
+    Policy,
+    Split,
+)
+from arborvox.config.section import Name, Section, Seed
 
-class FolderConfig(Section):
-    """How a folder or table of recordings is read (`corpus.kind: folder`)."""
+# Which kind a section without `kind` is.
+DEFAULT_KIND: CorpusKind = "folder"
+MAX_LANGUAGES = 10_000
 
-    language: str | None = None
-    audio_root: str | None = None
-    audio_column: str = "path"
-    text_column: str = "text"
-    speaker_column: str = "speaker"
-    language_column: str = "language"
-
-
-class SyntheticConfig(Section):
-    """What espeak-ng is asked to say (`corpus.kind: synthetic`)."""
-
-    text: str | None = None
-    sentences: int = Field(200, gt=0)
-    speakers: int = Field(12, gt=0)
-    # Without a text: names that are lined up in a sentence, by lot; [1] makes a corpus of words.
-    names: tuple[Annotated[int, Field(gt=0)], ...] = Field((2, 3, 4), min_length=1)
-    # Of a text: pieces of this many words, by lot, instead of whole sentences.
-    words: tuple[Annotated[int, Field(gt=0)], ...] | None = Field(None, min_length=1)
-
-    @model_validator(mode="after")
-    def _check_words(self) -> "SyntheticConfig":
-        if self.words is not None and self.text is None:
-            raise ValueError("words are pieces of a text: give text, or names instead of words")
-        return self
+Languages = Annotated[tuple[Name, ...], Field(max_length=MAX_LANGUAGES)]
+Count = Annotated[int, Field(gt=0, le=1000)]
 
 
 class CorpusConfig(Section):
-    """Where the recordings are and how they become training, development and test sets."""
+    """The keys that every kind of corpus has."""
 
-    kind: Literal["common-voice", "ucla", "folder", "synthetic"] = "folder"
-    source: str | None = None
-    languages: tuple[str, ...] | None = None
-    test_languages: tuple[str, ...] | None = None
-    unit: Literal["text", "phones"] = "text"
-    split: Literal["speaker", "paper", "official"] = "speaker"
-    dev: Literal["utterances", "languages"] = "utterances"
-    alpha: float = Field(0.5, ge=0, le=1)
-    ratio: float | None = Field(None, gt=0, le=1)
-    hours: float | None = Field(None, gt=0)
-    digits: Literal["keep", "drop", "reject"] = "reject"
-    foreign: Literal["keep", "drop", "reject"] = "reject"
-    check: Literal["auto", "headers", "decode"] = "auto"
-    min_duration_s: float = Field(0.1, ge=0)
-    max_duration_s: float = Field(30.0, gt=0)
-    seed: int = Field(0, ge=0)
-    folder: FolderConfig = FolderConfig()
-    synthetic: SyntheticConfig = SyntheticConfig()
+    # Without `needed` the kind cannot be prepared; `places` are files and folders, `codes` languages.
+    needed: ClassVar[tuple[str, ...]] = ("source",)
+    places: ClassVar[tuple[str, ...]] = ("source",)
+    codes: ClassVar[tuple[str, ...]] = ("languages",)
+
+    kind: CorpusKind
+    source: str | None = Field(None, description="The folder to read.")
+    languages: Languages | None = Field(None, description="Only these, such as ca,es,it.")
+    unit: CorpusUnit = Field("text", description="What is to be learned: text, or phones.")
+    check: Check = Field(
+        "auto",
+        description="How recordings are looked at: headers, decode (whole), auto (decode up to "
+        "20,000).",
+    )
+    min_duration_s: float = Field(
+        0.1, ge=0, le=3600, description="Leave out what is shorter, in seconds."
+    )
+    max_duration_s: float = Field(
+        30.0, gt=0, le=86_400, description="Leave out what is longer, in seconds."
+    )
+    seed: Seed = Field(0, description="Another seed draws another split.")
     # Corpora whose training parts are added; of a language kept for testing nothing is.
-    more: tuple["CorpusConfig", ...] = ()
+    more: tuple["Corpus", ...] = Field((), max_length=100)
 
-    @model_validator(mode="after")
-    def _check_amount(self) -> "CorpusConfig":
-        if self.ratio is not None and self.hours is not None:
-            raise ValueError("give ratio or hours, not both")
-        return self
+    @property
+    def origin(self) -> str | None:
+        """What the corpus is made from."""
+        return self.source
 
     @model_validator(mode="after")
     def _check_more(self) -> "CorpusConfig":
@@ -73,3 +65,166 @@ class CorpusConfig(Section):
         if any(part.unit != self.unit for part in self.more):
             raise ValueError(f"a corpus in `more` must have unit {self.unit}, as the first one")
         return self
+
+
+class WrittenCorpus(CorpusConfig):
+    """A corpus whose texts are normalized."""
+
+    unit: CorpusUnit = Field(
+        "text",
+        description="What is to be learned: text, or phones: those of a folder, or read by "
+        "espeak-ng.",
+    )
+    digits: Policy = Field(
+        "reject", description="Sentences with digits: reject, drop the digits, or keep."
+    )
+    foreign: Policy = Field(
+        "reject", description="Letters of another script: reject the sentence, drop, or keep."
+    )
+
+
+class ReleaseCorpus(WrittenCorpus):
+    """A corpus in the shape of a Common Voice release, whose training hours can be thinned out."""
+
+    split: Split = Field(
+        "speaker",
+        description="speaker: no speaker and no sentence on two sides; paper: random utterances; "
+        "official: the release's own.",
+    )
+    alpha: float = Field(
+        0.5, ge=0, le=1, description="How much small languages are favored: 1 not, 0 fully."
+    )
+    ratio: float | None = Field(
+        None, gt=0, le=1, description="Share of the training hours to keep, all told."
+    )
+    hours: float | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        description="Hours of training to keep, all languages together.",
+    )
+
+    @model_validator(mode="after")
+    def _check_amount(self) -> "ReleaseCorpus":
+        if self.ratio is not None and self.hours is not None:
+            raise ValueError("give ratio or hours, not both")
+        return self
+
+
+class CommonVoiceCorpus(ReleaseCorpus):
+    """A Common Voice release, or language folders of one (validated.tsv and clips/).
+
+    Training hours are thinned out by the paper's rule, λ_i = p_i^(α−1) / Σ_j p_j^α · λ; the test
+    set is the lesser of 10 % and 10,000 utterances of each language.
+    """
+
+    kind: Literal["common-voice"] = "common-voice"
+
+
+class UclaCorpus(CorpusConfig):
+    """The UCLA Phonetic Corpus: phones of 95 languages, ten of them only for testing."""
+
+    codes: ClassVar[tuple[str, ...]] = ("languages", "test_languages")
+
+    kind: Literal["ucla"] = "ucla"
+    unit: Literal["phones"] = Field("phones", description="The corpus has phones only.")
+    test_languages: Languages | None = Field(
+        None, description="Never heard in training; the paper's ten if left out."
+    )
+    dev: HeldOut = Field(
+        "utterances", description="Held out for development: utterances, or whole languages."
+    )
+
+
+class FolderCorpus(WrittenCorpus):
+    """Your own recordings, in any of three shapes."""
+
+    codes: ClassVar[tuple[str, ...]] = ("languages", "language")
+
+    kind: Literal["folder"] = "folder"
+    source: str | None = Field(
+        None,
+        description="Audio with .txt files beside it, a Kaldi folder, or a csv, tsv or jsonl "
+        "table.",
+    )
+    language: Name | None = Field(None, description="The language of it all, such as sah.")
+    audio_root: str | None = Field(
+        None, description="Where a table's audio lies; its own folder if left out."
+    )
+    audio_column: Name = Field("path", description="The table's column of audio files.")
+    text_column: Name = Field("text", description="The table's column of texts.")
+    speaker_column: Name = Field("speaker", description="Its column of speakers.")
+    language_column: Name = Field("language", description="Its column of languages.")
+    split: DrawnSplit = Field(
+        "speaker", description="By speaker, where there are enough; paper: by sentence."
+    )
+
+
+class SyntheticCorpus(ReleaseCorpus):
+    """A corpus made on the spot with espeak-ng (needs the extra: pip install arborvox[demo])."""
+
+    needed: ClassVar[tuple[str, ...]] = ("languages",)
+    places: ClassVar[tuple[str, ...]] = ("source", "text")
+
+    kind: Literal["synthetic"] = "synthetic"
+    source: str | None = Field(
+        None, description="Where the spoken corpus goes; OUT/corpus if left out."
+    )
+    languages: Languages | None = Field(None, description="Such as ca,es,it.")
+    split: DrawnSplit = Field(
+        "speaker",
+        description="speaker: no speaker and no sentence on two sides; paper: random utterances.",
+    )
+    text: str | None = Field(None, description="A folder with <language>.txt, a sentence a line.")
+    sentences: int = Field(200, gt=0, le=1_000_000, description="How many, for each language.")
+    speakers: int = Field(12, gt=0, le=10_000, description="How many voices, for each language.")
+    names: tuple[Count, ...] = Field(
+        (2, 3, 4),
+        min_length=1,
+        max_length=100,
+        description="Without a text: names in a sentence, by lot; 1 makes single words.",
+    )
+    words: tuple[Count, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="Of a text: pieces of this many words, by lot, not sentences.",
+    )
+
+    @property
+    def origin(self) -> str | None:
+        """What the corpus is made from: sentences, where they are not made up."""
+        return self.text
+
+    @model_validator(mode="after")
+    def _check_words(self) -> "SyntheticCorpus":
+        if self.words is not None and self.text is None:
+            raise ValueError("words are pieces of a text: give text, or names instead of words")
+        return self
+
+
+CORPUS_SECTIONS: dict[CorpusKind, type[CorpusConfig]] = {
+    "common-voice": CommonVoiceCorpus,
+    "ucla": UclaCorpus,
+    "folder": FolderCorpus,
+    "synthetic": SyntheticCorpus,
+}
+
+
+def _kind_of(corpus: Any) -> str | None:
+    """Return the kind that a section, or what is to become one, names."""
+    if isinstance(corpus, dict):
+        return str(corpus.get("kind", DEFAULT_KIND))
+    kind: str | None = getattr(corpus, "kind", None)
+    return kind
+
+
+if TYPE_CHECKING:
+    Corpus = CorpusConfig
+else:
+    Corpus = Annotated[
+        Union[tuple(Annotated[s, Tag(kind)] for kind, s in CORPUS_SECTIONS.items())],  # noqa: UP007
+        Discriminator(_kind_of),
+    ]
+    for _section in CORPUS_SECTIONS.values():
+        _section.model_rebuild()

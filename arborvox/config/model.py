@@ -1,15 +1,14 @@
 """The model section: encoder, decoder and output layers."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, model_validator
 
+from arborvox.config.choices import DecoderKind, EncoderKind, ModelSize, OutputKind, Smoothing
 from arborvox.config.section import Section
 
-EncoderKind = Literal["conformer", "transformer"]
-
 # What `model.size` stands for; keys written in the recipe win over these.
-MODEL_SIZES: dict[str, dict[str, Any]] = {
+MODEL_SIZES: dict[ModelSize, dict[str, Any]] = {
     "tiny": {
         "width": 32, "heads": 2, "feed_forward": 64, "kernel": 7, "channels": 8,
         "encoder_layers": 2, "decoder_layers": 1,
@@ -28,21 +27,21 @@ MODEL_SIZES: dict[str, dict[str, Any]] = {
 class ModelConfig(Section):
     """The network: encoder, decoder and output layers, each chosen by one key."""
 
-    size: Literal["tiny", "small", "paper"] = "paper"
+    size: ModelSize = "paper"
     encoder: EncoderKind = "conformer"
-    decoder: Literal["transformer", "none"] = "transformer"
-    output: Literal["softmax", "hierarchical"] = "hierarchical"
-    ctc: Literal["softmax", "hierarchical"] = "softmax"
-    width: int = Field(256, gt=0)
-    heads: int = Field(4, gt=0)
-    feed_forward: int = Field(2048, gt=0)
-    kernel: int = Field(15, gt=0)
-    channels: int = Field(256, gt=0)
-    encoder_layers: int = Field(12, gt=0)
-    decoder_layers: int = Field(6, ge=0)
+    decoder: DecoderKind = "transformer"
+    output: OutputKind = "hierarchical"
+    ctc: OutputKind = "softmax"
+    width: int = Field(256, gt=0, le=16_384)
+    heads: int = Field(4, gt=0, le=1024)
+    feed_forward: int = Field(2048, gt=0, le=65_536)
+    kernel: int = Field(15, gt=0, le=1001)
+    channels: int = Field(256, gt=0, le=16_384)
+    encoder_layers: int = Field(12, gt=0, le=1000)
+    decoder_layers: int = Field(6, ge=0, le=1000)
     dropout: float = Field(0.1, ge=0, lt=1)
     label_smoothing: float = Field(0.1, ge=0, lt=1)
-    smoothing: Literal["leaves", "gates"] = "leaves"
+    smoothing: Smoothing = "leaves"
     ctc_weight: float = Field(0.3, ge=0, le=1)
     middle_ctc: float = Field(0.0, ge=0, lt=1)  # of CTC's part, what the middle layer is asked
 
@@ -52,7 +51,9 @@ class ModelConfig(Section):
         if isinstance(data, dict):
             without_decoder = {"decoder_layers": 0, "ctc_weight": 1.0}
             implied = without_decoder if data.get("decoder") == "none" else {}
-            return {**MODEL_SIZES.get(data.get("size", "paper"), {}), **implied, **data}
+            size = data.get("size", "paper")
+            known = MODEL_SIZES.get(size, {}) if isinstance(size, str) else {}
+            return {**known, **implied, **data}
         return data
 
     @model_validator(mode="after")

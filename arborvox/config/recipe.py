@@ -1,14 +1,15 @@
 """A whole experiment: all sections, the report, and the variants to compare."""
 
 import re
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, field_validator
 
-from arborvox.config.corpus import CorpusConfig
+from arborvox.config.choices import VariantRole
+from arborvox.config.corpus import Corpus, FolderCorpus
 from arborvox.config.decode import DecodeConfig
 from arborvox.config.model import ModelConfig
-from arborvox.config.section import Section
+from arborvox.config.section import Name, Section, Seed
 from arborvox.config.speech import AugmentConfig, FeaturesConfig
 from arborvox.config.train import TrainConfig
 from arborvox.config.units import TokensConfig, TreeConfig
@@ -17,21 +18,21 @@ from arborvox.config.units import TokensConfig, TreeConfig
 class ReportConfig(Section):
     """How certain the report's numbers are made, and how much it shows."""
 
-    samples: int = Field(2000, gt=0)
-    seed: int = Field(0, ge=0)
-    examples: int = Field(6, ge=0)
+    samples: int = Field(2000, gt=0, le=1_000_000)
+    seed: Seed = 0
+    examples: int = Field(6, ge=0, le=10_000)
 
 
 class VariantConfig(Section):
     """One model of a comparison: a name, and what is set otherwise than in the rest."""
 
-    name: str
-    label: str | None = None
-    set: dict[str, Any] = Field(default_factory=dict)
+    name: Name
+    label: Name | None = None
+    set: dict[Name, Any] = Field(default_factory=dict, max_length=1000)
     # The variant that this one is measured against; the first one if none is named.
-    against: str | None = None
+    against: Name | None = None
     # A pretrained model is trained for others to start from (`train.init_from: NAME`), not scored.
-    role: Literal["compare", "pretrain"] = "compare"
+    role: VariantRole = "compare"
 
     @field_validator("name")
     @classmethod
@@ -44,8 +45,8 @@ class VariantConfig(Section):
 class Recipe(Section):
     """A whole experiment."""
 
-    name: str = "experiment"
-    corpus: CorpusConfig = CorpusConfig()
+    name: Name = "experiment"
+    corpus: Corpus = FolderCorpus()
     tokens: TokensConfig = TokensConfig()
     tree: TreeConfig = TreeConfig()
     features: FeaturesConfig = FeaturesConfig()
@@ -54,4 +55,4 @@ class Recipe(Section):
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
     report: ReportConfig = ReportConfig()
-    variants: tuple[VariantConfig, ...] = ()
+    variants: tuple[VariantConfig, ...] = Field((), max_length=1000)

@@ -1,18 +1,16 @@
 """The tokens and tree sections: what the model writes, and the code tree over it."""
 
-from typing import Literal
-
 from pydantic import Field
 
-from arborvox.config.choices import TreeKind, Weighting
-from arborvox.config.section import Section
+from arborvox.config.choices import TreeKind, Unit, Weighting
+from arborvox.config.section import Section, Seed
 
 
 class TokensConfig(Section):
     """Which units the model writes."""
 
-    unit: Literal["char", "phone", "bpe"] = "char"
-    vocab_size: int = Field(500, gt=2)
+    unit: Unit = "char"
+    vocab_size: int = Field(500, gt=2, le=1_000_000)
     graphemes: bool = False
     byte_fallback: bool = False
     language_tags: bool = False
@@ -23,5 +21,5 @@ class TreeConfig(Section):
 
     kind: TreeKind = "huffman"
     weighting: Weighting = "language"
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
     embedding_from: str | None = None

@@ -2,9 +2,12 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from arborvox.config import CorpusConfig
+from arborvox.config import CorpusConfig, SyntheticCorpus
+from arborvox.config.choices import CorpusKind
 from arborvox.corpora.checks import check_codes
 from arborvox.corpora.common_voice import prepare_common_voice
 from arborvox.corpora.folder import prepare_folder
@@ -18,28 +21,33 @@ from arborvox.corpora.manifests import (
     table_markdown,
 )
 from arborvox.corpora.more import add_training_cuts
-from arborvox.corpora.ucla import prepare_ucla
+from arborvox.corpora.ucla import prepare_ucla, ucla_inventories
 from arborvox.errors import ArborvoxError
 from arborvox.files import atomic_path, staged_folder
 
-Preparer = Callable[[CorpusConfig, Path, int], CorpusStats]
+
+@dataclass(frozen=True)
+class CorpusReader:
+    """What is done with one kind of corpus, given its own section of the recipe."""
+
+    prepare: Callable[[Any, Path, int], CorpusStats]  # section, staging folder, processes
+    # The files of units that the corpus itself has for its languages.
+    inventories: Callable[[Any], dict[str, Path]] | None = None
 
 
-def _prepare_synthetic(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
+def _prepare_synthetic(config: SyntheticCorpus, stage: Path, jobs: int) -> CorpusStats:
     """Have the corpus spoken first, then prepare it as the Common Voice folder that it is."""
     from arborvox.corpora.synthetic import SyntheticOptions, synthesise
 
     assert config.source is not None  # `prepare` names a folder where the options do not
-    if not config.languages:
-        raise ArborvoxError("--languages: name the languages to synthesise, such as ca,es,it.")
-    wanted = config.synthetic
+    assert config.languages is not None  # and asks for languages
     options = SyntheticOptions(
         languages=config.languages,
-        sentences_per_language=wanted.sentences,
-        speakers=wanted.speakers,
-        text=Path(wanted.text) if wanted.text else None,
-        names=wanted.names,
-        words=wanted.words,
+        sentences_per_language=config.sentences,
+        speakers=config.speakers,
+        text=Path(config.text) if config.text else None,
+        names=config.names,
+        words=config.words,
         seed=config.seed,
     )
     synthesise(Path(config.source), options, jobs)
@@ -48,12 +56,18 @@ def _prepare_synthetic(config: CorpusConfig, stage: Path, jobs: int) -> CorpusSt
     return stats
 
 
-PREPARERS: dict[str, Preparer] = {
-    "common-voice": prepare_common_voice,
-    "ucla": prepare_ucla,
-    "folder": prepare_folder,
-    "synthetic": _prepare_synthetic,
+PREPARERS: dict[CorpusKind, CorpusReader] = {
+    "common-voice": CorpusReader(prepare_common_voice),
+    "ucla": CorpusReader(prepare_ucla, inventories=ucla_inventories),
+    "folder": CorpusReader(prepare_folder),
+    "synthetic": CorpusReader(_prepare_synthetic),
 }
+
+
+def find_inventories(config: CorpusConfig) -> dict[str, Path] | None:
+    """Find the corpus's own files of units by language; None if its kind brings none along."""
+    find = PREPARERS[config.kind].inventories
+    return None if find is None else find(config)
 
 
 def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False) -> CorpusStats:
@@ -63,14 +77,18 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
     list of faults and raises. Each corpus of `more` has a folder of its own in it.
     """
     check_codes(config)
-    if config.kind == "synthetic" and config.source is None:
+    for key in config.needed:
+        if not getattr(config, key):
+            told = type(config).model_fields[key].description
+            raise ArborvoxError(f"corpus.{key} is needed for the kind {config.kind}: {told}")
+    if config.source is None:  # nothing is read from it, so it has to be spoken first
         config = config.model_copy(update={"source": str(out / "corpus")})
     more = []
     for number, part in enumerate(config.more, start=1):
         folder = out / f"more-{number}-{part.kind}"
         more.append((prepare(part, folder, jobs=jobs, strict=strict), folder))
     with staged_folder(out, seal=STATS_NAME) as stage:
-        stats = PREPARERS[config.kind](config, stage, jobs)
+        stats = PREPARERS[config.kind].prepare(config, stage, jobs)
         faults = sum(n for reason, n in stats.skipped.items() if reason not in BY_DESIGN)
         if strict and faults:
             _publish_list(stage, out)

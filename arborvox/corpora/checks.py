@@ -15,12 +15,9 @@ DECODE_MOST = 20_000
 
 def check_codes(config: CorpusConfig) -> None:
     """Refuse languages that are none, before anything is looked for under their names."""
-    for name, codes in (
-        ("languages", config.languages or ()),
-        ("test_languages", config.test_languages or ()),
-        ("folder.language", (config.folder.language,) if config.folder.language else ()),
-    ):
-        check_languages(codes, f"corpus.{name}")
+    for key in config.codes:
+        named = getattr(config, key) or ()
+        check_languages((named,) if isinstance(named, str) else named, f"corpus.{key}")
     for part in config.more:
         check_codes(part)
 

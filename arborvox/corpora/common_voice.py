@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from arborvox.config import CorpusConfig
+from arborvox.config import ReleaseCorpus
 from arborvox.console import detail, progress, warn
 from arborvox.corpora.common_voice_audio import check_clips
 from arborvox.corpora.common_voice_rows import (
@@ -57,10 +57,9 @@ class LanguageFolder:
     folder: Path
 
 
-def prepare_common_voice(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
+def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> CorpusStats:
     """Turn a release into manifests by the paper's rule; write them into the staging folder."""
-    if config.source is None:
-        raise ArborvoxError("corpus.source: name the Common Voice release or language folder.")
+    assert config.source is not None  # `prepare` asks for it
     folders = find_languages(Path(config.source), config.languages)
     work = stage / "scan"
     work.mkdir()
@@ -129,7 +128,7 @@ def find_languages(source: Path, wanted: tuple[str, ...] | None) -> list[Languag
     return [LanguageFolder(code, found[code]) for code in chosen]
 
 
-def _draw_splits(scan: LanguageScan, config: CorpusConfig) -> None:
+def _draw_splits(scan: LanguageScan, config: ReleaseCorpus) -> None:
     """Give every usable row of a language its split."""
     if config.split == "official":
         if scan.official is None:
@@ -161,7 +160,7 @@ def _draw_splits(scan: LanguageScan, config: CorpusConfig) -> None:
         )
 
 
-def _downsample(scans: list[LanguageScan], config: CorpusConfig) -> dict[str, Any]:
+def _downsample(scans: list[LanguageScan], config: ReleaseCorpus) -> dict[str, Any]:
     """Thin out the training rows by the paper's rule; return what was done."""
     pools_s = [float(scan.durations_s[scan.fates == TRAIN].sum()) for scan in scans]
     total_s = sum(pools_s)

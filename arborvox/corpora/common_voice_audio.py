@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arborvox.audio import AudioInfo
-from arborvox.config import CorpusConfig
+from arborvox.config import ReleaseCorpus
 from arborvox.corpora.checks import check_recordings, decodes
 from arborvox.corpora.common_voice_rows import REFUSED, LanguageScan
 
@@ -14,7 +14,7 @@ Rows = npt.NDArray[np.bool_]  # a mask over the rows of a language
 PROBES = 16
 
 
-def check_clips(scans: list[LanguageScan], config: CorpusConfig, jobs: int) -> None:
+def check_clips(scans: list[LanguageScan], config: ReleaseCorpus, jobs: int) -> None:
     """Give every usable row its duration and rate, and refuse clips that are no good."""
     wanted = [scan.fates != REFUSED for scan in scans]
     decode = decodes(config, int(sum(rows.sum() for rows in wanted)))
@@ -33,7 +33,7 @@ def check_clips(scans: list[LanguageScan], config: CorpusConfig, jobs: int) -> N
 
 
 def _trust_tables(
-    scans: list[LanguageScan], usable: list[Rows], config: CorpusConfig, jobs: int
+    scans: list[LanguageScan], usable: list[Rows], config: ReleaseCorpus, jobs: int
 ) -> list[Rows]:
     """Take durations from the tables and rates from probes; return the rows left to check."""
     told = [rows & ~np.isnan(scan.durations_s) for scan, rows in zip(scans, usable, strict=True)]
@@ -64,7 +64,7 @@ def _spread(rows: Rows, count: int) -> Rows:
 def _check(
     scans: list[LanguageScan],
     wanted: list[Rows],
-    config: CorpusConfig,
+    config: ReleaseCorpus,
     *,
     decode: bool,
     jobs: int,
@@ -79,7 +79,7 @@ def _check(
     return check_recordings(paths, config, decode=decode, jobs=jobs, bounded=bounded)
 
 
-def _refuse_by_duration(scan: LanguageScan, rows: Rows, config: CorpusConfig) -> None:
+def _refuse_by_duration(scan: LanguageScan, rows: Rows, config: ReleaseCorpus) -> None:
     """Refuse rows whose stated duration is out of bounds."""
     with np.errstate(invalid="ignore"):
         short = rows & (scan.durations_s < config.min_duration_s)

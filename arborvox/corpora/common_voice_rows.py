@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from arborvox.config import CorpusConfig
+from arborvox.config import ReleaseCorpus
 from arborvox.corpora.espeak import PhoneReader
 from arborvox.corpora.manifests import (
     NOT_OFFICIAL_REASON,
@@ -90,7 +90,7 @@ class LanguageScan:
             yield from zip(*(column[block].tolist() for column in columns), strict=True)
 
 
-def scan_language(language: str, folder: Path, work: Path, config: CorpusConfig) -> LanguageScan:
+def scan_language(language: str, folder: Path, work: Path, config: ReleaseCorpus) -> LanguageScan:
     """Judge every row of validated.tsv; audio is only looked for, not opened."""
     rows_file = path_below(work, f"{file_stem(language)}.rows")
     skipped: list[Skipped] = []
@@ -215,7 +215,7 @@ class _Judge:
     """Looks at one row of validated.tsv and says what is wrong with it, if anything."""
 
     def __init__(
-        self, language: str, folder: Path, columns: _Columns, config: CorpusConfig
+        self, language: str, folder: Path, columns: _Columns, config: ReleaseCorpus
     ) -> None:
         self.columns = columns
         self.normalizer = Normalizer(language, digits=config.digits, foreign=config.foreign)

@@ -7,14 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from arborvox.audio import AudioInfo
-from arborvox.config import CorpusConfig
+from arborvox.config import FolderCorpus
 from arborvox.console import say, warn
 from arborvox.corpora.checks import check_recordings, decodes
 from arborvox.corpora.folder_sources import Row, read_rows
 from arborvox.corpora.manifests import CorpusStats, Skipped
 from arborvox.corpora.sampling import dense_ids, language_rng, split_by_speaker
 from arborvox.corpora.writing import write_corpus
-from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance
 from arborvox.text import Normalizer
 from arborvox.text.codes import check_languages
@@ -23,14 +22,11 @@ from arborvox.text.codes import check_languages
 FEWEST_SPEAKERS = 3
 
 
-def prepare_folder(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
+def prepare_folder(config: FolderCorpus, stage: Path, jobs: int) -> CorpusStats:
     """Turn a folder or a table of recordings into manifests."""
-    if config.source is None:
-        raise ArborvoxError("corpus.source: name the folder or table of recordings.")
-    if config.split == "official":
-        raise ArborvoxError("corpus.split: official is for Common Voice releases only.")
+    assert config.source is not None  # `prepare` asks for it
     skipped: list[Skipped] = []
-    rows = read_rows(Path(config.source), config.folder, skipped)
+    rows = read_rows(Path(config.source), config, skipped)
     check_languages(dict.fromkeys(row.language for row in rows), config.source)
     if config.languages:
         rows = [row for row in rows if row.language in config.languages]
@@ -42,7 +38,7 @@ def prepare_folder(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
     return stats
 
 
-def _normalise(rows: list[Row], config: CorpusConfig, skipped: list[Skipped]) -> list[Row]:
+def _normalise(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:
     """Normalise the texts (phones only have their spaces put right)."""
     normalizers: dict[str, Normalizer] = {}
     kept = []
@@ -64,7 +60,7 @@ def _normalise(rows: list[Row], config: CorpusConfig, skipped: list[Skipped]) ->
 
 
 def _check_audio(
-    rows: list[Row], config: CorpusConfig, jobs: int, skipped: list[Skipped]
+    rows: list[Row], config: FolderCorpus, jobs: int, skipped: list[Skipped]
 ) -> list[Utterance]:
     """Look at each recording once, however many utterances are cut from it."""
     paths = list(dict.fromkeys(row.audio for row in rows))
@@ -98,7 +94,7 @@ def _check_audio(
     return utterances
 
 
-def _segment_problem(row: Row, info: AudioInfo, config: CorpusConfig) -> str:
+def _segment_problem(row: Row, info: AudioInfo, config: FolderCorpus) -> str:
     """Say what is wrong with a stretch of a recording, or nothing."""
     if row.segment_s is None:
         return ""
@@ -112,7 +108,7 @@ def _segment_problem(row: Row, info: AudioInfo, config: CorpusConfig) -> str:
     return ""
 
 
-def _split(utterances: list[Utterance], config: CorpusConfig) -> npt.NDArray[np.int64]:
+def _split(utterances: list[Utterance], config: FolderCorpus) -> npt.NDArray[np.int64]:
     """Split each language by speakers where it has enough of them, else by sentences."""
     codes = np.zeros(len(utterances), dtype=np.int64)
     by_sentence = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arborvox.config import FolderConfig
+from arborvox.config import FolderCorpus
 from arborvox.corpora.manifests import Skipped
 from arborvox.errors import ArborvoxError
 from arborvox.text.codes import check_language
@@ -35,7 +35,7 @@ class Row:
     segment_s: float | None = None
 
 
-def read_rows(source: Path, config: FolderConfig, skipped: list[Skipped]) -> list[Row]:
+def read_rows(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:
     """Read a source of any of the three shapes; rows that are no good go to `skipped`."""
     if not source.exists():
         raise ArborvoxError(f"There is no file or folder {source}.")
@@ -56,7 +56,7 @@ def read_rows(source: Path, config: FolderConfig, skipped: list[Skipped]) -> lis
     return list(unique.values())
 
 
-def _read_pairs(source: Path, config: FolderConfig, skipped: list[Skipped]) -> Iterator[Row]:
+def _read_pairs(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
     """Audio files, each with a text file of the same name beside it."""
     language = _one_language(config, source)
     root = source.resolve()
@@ -95,7 +95,7 @@ def _read_pairs(source: Path, config: FolderConfig, skipped: list[Skipped]) -> I
         skipped.append(Skipped(str(text_file.relative_to(root)), "no audio of that name"))
 
 
-def _read_table(table: Path, config: FolderConfig, skipped: list[Skipped]) -> Iterator[Row]:
+def _read_table(table: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
     """A CSV, TSV or JSONL table with a column each for the audio file and its text."""
     root = Path(config.audio_root).resolve() if config.audio_root else table.parent.resolve()
     for number, cells in _table_cells(table, config, skipped):
@@ -122,7 +122,7 @@ def _read_table(table: Path, config: FolderConfig, skipped: list[Skipped]) -> It
 
 
 def _table_cells(
-    table: Path, config: FolderConfig, skipped: list[Skipped]
+    table: Path, config: FolderCorpus, skipped: list[Skipped]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each row of a table as a mapping, with its line."""
     needed = {config.audio_column, config.text_column}
@@ -172,7 +172,7 @@ def _table_cells(
         raise ArborvoxError(f"{table}, line {reader.line_num}: {error}.") from None
 
 
-def _read_kaldi(source: Path, config: FolderConfig, skipped: list[Skipped]) -> Iterator[Row]:
+def _read_kaldi(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
     """A Kaldi data folder: wav.scp, text, and where they are there, utt2spk and segments."""
     language = _one_language(config, source)
     recordings = _kaldi_table(source / "wav.scp", skipped)  # rec1 audio/rec1.wav
@@ -244,7 +244,7 @@ def _kaldi_table(path: Path, skipped: list[Skipped]) -> dict[str, str]:
     return table
 
 
-def _one_language(config: FolderConfig, source: Path) -> str:
+def _one_language(config: FolderCorpus, source: Path) -> str:
     if not config.language:
         raise ArborvoxError(f"{source} does not say its language: give --language, such as sah.")
     return config.language

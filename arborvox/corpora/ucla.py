@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from arborvox.audio import AudioInfo
-from arborvox.config import CorpusConfig
+from arborvox.config import UclaCorpus
 from arborvox.corpora.checks import check_recordings, decodes
 from arborvox.corpora.manifests import CorpusStats, Skipped
 from arborvox.corpora.sampling import DEV, DEV_SHARE, TEST, TRAIN, language_rng
@@ -19,14 +19,15 @@ from arborvox.text.codes import check_languages
 # The paper's zero-shot languages, in the order of its Table 3.
 PAPER_TEST_LANGUAGES = tuple("bin sbc mal kea klu aeb mak fin abk ace".split())
 AUDIO_ENDINGS = (".wav", ".flac", ".WAV", ".FLAC")
+# Each language's units, one a line, as the corpus brings them along.
+INVENTORY = "inventory/phone.txt"
 # Of the training languages, one in ten is held out with `dev: languages`.
 DEV_LANGUAGE_SHARE = 0.1
 
 
-def prepare_ucla(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
+def prepare_ucla(config: UclaCorpus, stage: Path, jobs: int) -> CorpusStats:
     """Turn the corpus into manifests: languages to train on and languages never heard."""
-    if config.source is None:
-        raise ArborvoxError("corpus.source: name the folder of the UCLA Phonetic Corpus.")
+    assert config.source is not None  # `prepare` asks for it
     folders = _find_languages(Path(config.source), config)
     test_languages = _test_languages(config, [folder.name for folder in folders])
     skipped: list[Skipped] = []
@@ -56,7 +57,13 @@ def prepare_ucla(config: CorpusConfig, stage: Path, jobs: int) -> CorpusStats:
     return stats
 
 
-def _find_languages(source: Path, config: CorpusConfig) -> list[Path]:
+def ucla_inventories(config: UclaCorpus) -> dict[str, Path]:
+    """Find the files of units that the corpus has, by language."""
+    files = sorted(Path(config.source or "").glob(f"*/{INVENTORY}"))
+    return {path.parent.parent.name: path for path in files}
+
+
+def _find_languages(source: Path, config: UclaCorpus) -> list[Path]:
     if not source.is_dir():
         raise ArborvoxError(f"There is no folder {source}.")
     folders = {table.parent.name: table.parent for table in source.resolve().glob("*/text.txt")}
@@ -70,7 +77,7 @@ def _find_languages(source: Path, config: CorpusConfig) -> list[Path]:
     return [folders[name] for name in chosen]
 
 
-def _test_languages(config: CorpusConfig, languages: list[str]) -> set[str]:
+def _test_languages(config: UclaCorpus, languages: list[str]) -> set[str]:
     if config.test_languages is None:
         return set(PAPER_TEST_LANGUAGES) & set(languages)
     missing = sorted(set(config.test_languages) - set(languages))
@@ -113,7 +120,7 @@ def _read_language(folder: Path, skipped: list[Skipped]) -> list[tuple[str, str,
 
 
 def _split(
-    utterances: list[Utterance], test_languages: set[str], config: CorpusConfig
+    utterances: list[Utterance], test_languages: set[str], config: UclaCorpus
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Test languages are never heard; development takes utterances or whole languages."""
     languages = np.array([utterance.language for utterance in utterances], dtype=object)

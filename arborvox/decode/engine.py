@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from arborvox.config.choices import Search, values_of
 from arborvox.decode.attention import BeamSettings, attention_beam, attention_greedy
 from arborvox.decode.ctc import align_hypothesis, ctc_beam, ctc_greedy
 from arborvox.decode.hypothesis import Hypothesis
@@ -22,7 +23,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.kernels.compiling import CompileNotice
 from arborvox.model.checkpoint import LoadedModel
 
-MODES = ("ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring")
+MODES = values_of(Search)
 GREEDY_MODES = ("ctc-greedy", "attention-greedy")
 
 _notice = CompileNotice()  # the first search on a machine compiles its loops

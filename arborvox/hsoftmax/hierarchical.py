@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from arborvox.config.choices import Smoothing, values_of
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax.beam import Beam, PathBlocks, encode_blocks, topk_beam
 from arborvox.hsoftmax.contract import OutputLayer
@@ -15,7 +16,7 @@ from arborvox.hsoftmax.pruned import RestrictedHierarchicalSoftmax
 from arborvox.hsoftmax.tables import TreeTables
 from arborvox.tree import CodeTree
 
-SMOOTHING_KINDS = ("leaves", "gates")
+SMOOTHING_KINDS = values_of(Smoothing)
 
 
 class HierarchicalSoftmax(OutputLayer):

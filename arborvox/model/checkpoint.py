@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from arborvox.config import Recipe, load_recipe, show_recipe
+from arborvox.config import Recipe, load_resolved_recipe, show_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.files import atomic_path, read_json, write_json_atomic, write_text_atomic
 from arborvox.model.asr import ASR
@@ -32,7 +32,7 @@ from arborvox.tree import CodeTree
 from arborvox.tree.storage import load_tree, save_tree
 
 FORMAT = "arborvox-checkpoint"
-VERSION = 2
+VERSION = 2  # also of the recipe in it, see config/migration.py
 
 # What tensors were called in checkpoints up to a version.
 RENAMED_SINCE = {
@@ -84,10 +84,11 @@ def save_checkpoint(
 def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
     """Read a checkpoint folder, or say which of its files is missing, damaged or too new."""
     folder = find_checkpoint(folder)
+    version = recipe_version(folder)
     for name in (WEIGHTS, CONFIG, TOKENS):
         if not (folder / name).is_file():
             raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
-    recipe = load_recipe(folder / CONFIG)
+    recipe = load_resolved_recipe(folder / CONFIG, version)
     tokenizer = Tokenizer.load(folder / TOKENS)
     tree = load_tree(folder / TREE, tokenizer.units) if (folder / TREE).exists() else None
     tensors = load_weights(folder, device)
@@ -150,13 +151,18 @@ def _plain_tensors(model: ASR) -> dict[str, Tensor]:
     return {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
 
 
+def recipe_version(folder: Path) -> int:
+    """Return the version in which a checkpoint's recipe, and that of its run, is written."""
+    return _read_head(folder / HEAD)[0]
+
+
 def _read_head(path: Path) -> tuple[int, dict[str, str]]:
-    """Check format and version; return the version and the checksums by file name."""
+    """Check the format; return version and checksums by file name."""
     head: Any = read_json(path)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ArborvoxError(f'{path} is not the head of a checkpoint: "format" is not "{FORMAT}".')
     version, checksums = head.get("version"), head.get("sha256")
-    if not isinstance(version, int) or not isinstance(checksums, dict):
+    if type(version) is not int or version < 1 or not isinstance(checksums, dict):
         raise ArborvoxError(f'{path} is damaged: "version" or "sha256" is missing.')
     if version > VERSION:
         raise ArborvoxError(

@@ -4,17 +4,17 @@ from contextlib import AbstractContextManager
 
 import torch
 
+from arborvox.config.choices import Precision, values_of
 from arborvox.errors import ArborvoxError
 
-PRECISIONS = ("auto", "bf16", "fp32")
 # Below this width the products are so small that casting costs more than bf16 saves.
 MIN_BF16_WIDTH = 128
 
 
 def choose_precision(wanted: str, device: torch.device, width: int) -> str:
     """Turn "auto" into "bf16" or "fp32"; a rule, not a stopwatch, so that a resume agrees."""
-    if wanted not in PRECISIONS:
-        raise ArborvoxError(f"Unknown precision '{wanted}'; there are: {', '.join(PRECISIONS)}.")
+    if wanted not in (known := values_of(Precision)):
+        raise ArborvoxError(f"Unknown precision '{wanted}'; there are: {', '.join(known)}.")
     if wanted != "auto":
         return wanted
     if width < MIN_BF16_WIDTH:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.config import CorpusConfig, DecodeConfig, Recipe
+from arborvox.corpora import find_inventories
 from arborvox.decode import engine
 from arborvox.decode.test_set import decode_manifest
 from arborvox.errors import ArborvoxError
@@ -21,7 +22,6 @@ DECODE_SETTINGS = {
     "corpus": ("inventory",),
     "both": ("free", "inventory"),
 }
-UCLA_INVENTORY = "inventory/phone.txt"
 
 
 def check_search(recipe: Recipe, variant: str) -> None:
@@ -66,12 +66,8 @@ def decode_test_set(
 
 def inventory_mark(corpus: CorpusConfig) -> str:
     """Return the mark of the inventories that a corpus brings along."""
-    files = _ucla_inventories(corpus)
-    return digest_value({path.parent.parent.name: digest_file(path) for path in files})
-
-
-def _ucla_inventories(corpus: CorpusConfig) -> list[Path]:
-    return sorted(Path(corpus.source or "").glob(f"*/{UCLA_INVENTORY}"))
+    files = find_inventories(corpus) or {}
+    return digest_value({language: digest_file(path) for language, path in files.items()})
 
 
 def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig:
@@ -90,15 +86,15 @@ def _find_inventories(
     corpus: CorpusConfig, languages: list[str], tokens: Path, folder: Path
 ) -> dict[str, Path]:
     """Take the corpus's own inventories, or else the units that each language was trained with."""
-    if corpus.kind == "ucla" and corpus.source is not None:
-        listed = {path.parent.parent.name: path for path in _ucla_inventories(corpus)}
+    found = find_inventories(corpus)
+    if found is not None:
         for language in languages:
-            if language not in listed:
+            if language not in found:
                 raise ArborvoxError(
-                    f"{corpus.source} has no {language}/{UCLA_INVENTORY}; set decode.inventory to "
-                    "none."
+                    f"{corpus.source} has no inventory of units for {language}; set "
+                    "decode.inventory to none."
                 )
-        return {language: listed[language] for language in languages}
+        return {language: found[language] for language in languages}
     tokenizer = Tokenizer.load(tokens)
     inventories = {}
     for language in languages:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arborvox.config import CorpusConfig, Recipe, TrainConfig
+from arborvox.config import Recipe, TrainConfig
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
@@ -104,14 +104,6 @@ def _needed_names(variant: Variant, variants: Iterable[Variant], seed: int) -> s
     return {other.name for other in variants if other.name in named}
 
 
-def _corpus_settings(corpus: CorpusConfig) -> dict[str, Any]:
-    """What decides a prepared corpus: sections of other kinds of corpora do not."""
-    settings = corpus.model_dump(mode="json")
-    for section in {"folder", "synthetic"} - {corpus.kind}:
-        del settings[section]
-    return {**settings, "more": [_corpus_settings(part) for part in corpus.more]}
-
-
 class _Planner:
     """Makes stages, giving the same one to all who ask for the same work."""
 
@@ -168,7 +160,7 @@ class _Planner:
         return self._stage(
             ("prepare", f"prepare-{variant.name}"),
             "prepare",
-            _corpus_settings(corpus),
+            corpus.model_dump(mode="json"),
             lambda folder: work.prepare_corpus(corpus, folder),
             outputs=work.PREPARED,
             source_mark=(lambda: digest_value([digest_source(place) for place in sources]))

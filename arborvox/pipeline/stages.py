@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from arborvox.config.migration import RECIPE_VERSION, migrate_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic
 from arborvox.pipeline.fingerprints import digest_file, flatten
@@ -76,6 +77,7 @@ def run_stage(stage: Stage, standing: Standing, root: Path) -> None:
     stage.folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
         "stage": stage.kind,
+        "recipe": RECIPE_VERSION,
         "status": "begun",
         "folder": str(stage.folder),
         "facts": standing.facts,
@@ -134,7 +136,20 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
         record = None
     if not isinstance(record, dict):
         raise ArborvoxError(f"{path} is damaged; delete its folder to have the stage done again.")
-    return record
+    return _migrate(record)
+
+
+def _migrate(record: dict[str, Any]) -> dict[str, Any]:
+    """Bring a record's settings, which are sections of a recipe, to the names of today."""
+    version, facts = record.get("recipe", 1), record.get("facts")
+    if not isinstance(facts, dict) or not isinstance(facts.get("settings"), dict):
+        return record
+    settings = facts["settings"]
+    if record.get("stage") == "prepare":
+        settings = migrate_recipe({"corpus": settings}, version)["corpus"]
+    elif record.get("stage") == "train":
+        settings = migrate_recipe(settings, version)
+    return {**record, "facts": {**facts, "settings": settings}}
 
 
 def _lost_outputs(stage: Stage, record: dict[str, Any]) -> tuple[str, ...]:

@@ -42,20 +42,14 @@ _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 def locate_corpus(corpus: CorpusConfig) -> CorpusConfig:
     """Put in what a recipe leaves to the machine, as in `source: ${ARBORVOX_DATA}/ucla`."""
     check_codes(corpus)
-    text = _expand(corpus.synthetic.text, "corpus.synthetic.text")
-    return corpus.model_copy(
-        update={
-            "source": _expand(corpus.source, "corpus.source"),
-            "synthetic": corpus.synthetic.model_copy(update={"text": text}),
-            "more": tuple(map(locate_corpus, corpus.more)),
-        }
-    )
+    places = {key: _expand(getattr(corpus, key), f"corpus.{key}") for key in corpus.places}
+    more = tuple(map(locate_corpus, corpus.more))
+    return corpus.model_copy(update={**places, "more": more})
 
 
 def corpus_sources(corpus: CorpusConfig) -> list[Path]:
     """What a corpus is made from: recordings, or the sentences of a synthetic one."""
-    place = corpus.synthetic.text if corpus.kind == "synthetic" else corpus.source
-    own = [Path(place)] if place else []
+    own = [Path(corpus.origin)] if corpus.origin else []
     return own + [source for part in corpus.more for source in corpus_sources(part)]
 
 

@@ -1,5 +1,5 @@
 """Sentences as a recogniser should learn them: Unicode normalisation per language."""
 
-from arborvox.text.normalizer import Normalizer, Policy
+from arborvox.text.normalizer import Normalizer
 
-__all__ = ["Normalizer", "Policy"]
+__all__ = ["Normalizer"]

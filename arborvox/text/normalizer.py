@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import regex
 
+from arborvox.config.choices import Policy
 from arborvox.text.characters import (
     APOSTROPHE,
     BROKEN,
@@ -19,8 +20,6 @@ from arborvox.text.characters import (
 )
 from arborvox.text.languages import BRAHMIC_SCRIPTS, orthography
 from arborvox.text.word_marks import WordMarks
-
-Policy = Literal["keep", "drop", "reject"]
 
 _BRAHMIC = "".join(rf"\p{{Script={script}}}" for script in BRAHMIC_SCRIPTS)
 # Joiners change the reading inside words of Persian and its kin, of Indic scripts, of Mongolian.

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
+from arborvox.config.choices import Unit, values_of
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_text_atomic
 from arborvox.tokens.segmentation import (
@@ -29,7 +30,7 @@ EOS, UNK = "<eos>", "<unk>"
 
 FORMAT = "arborvox-tokens"
 VERSION = 1
-UNIT_KINDS = ("char", "phone", "bpe")
+UNIT_KINDS = values_of(Unit)
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

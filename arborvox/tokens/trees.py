@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arborvox.config.choices import TreeKind
+from arborvox.config.choices import Coloring, TreeKind, values_of
 from arborvox.errors import ArborvoxError
 from arborvox.text.characters import script_name
 from arborvox.tokens.closeness import order_by_closeness, unit_frequencies
@@ -15,7 +15,7 @@ from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import TREES, CodeTree, TreeSource, joint_counts, read_embedding
 from arborvox.tree.drawing import Colouring, palette, sequential_palette
 
-COLOURINGS = ("language", "script", "sharing")
+COLOURINGS = values_of(Coloring)
 MAX_LANGUAGE_COLOURS = 20
 NO_SCRIPT = "no script"
 SHARING_CLASSES = (1, 2, 4, 8, 16, 32)  # each begins a class: 1, 2-3, 4-7, ...

@@ -19,9 +19,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from arborvox.config import Recipe, TrainConfig, load_recipe, show_recipe
+from arborvox.config import Recipe, TrainConfig, load_resolved_recipe, show_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic, write_text_atomic
+from arborvox.model.checkpoint import recipe_version
 
 STATE_VERSION = 1
 
@@ -124,8 +125,10 @@ class RunFolder:
         same_start: the caller knows that both start from the same weights, wherever they lie.
         """
         # Without a state nothing was learnt yet, and a mistake may be mended.
-        if self.config.exists() and self.newest_state() is not None:
-            keys = differing_keys(load_recipe(self.config), recipe)
+        newest = self.newest_state()
+        if self.config.exists() and newest is not None:
+            version = recipe_version(self.checkpoints / newest.name)
+            keys = differing_keys(load_resolved_recipe(self.config, version), recipe)
             if same_start and "train.init_from" in keys:
                 keys.remove("train.init_from")
             if keys:

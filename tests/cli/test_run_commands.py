@@ -63,7 +63,11 @@ def test_a_report_needs_an_experiment(app: typer.Typer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "languages", "message"),
-    [("folder", "fin", "kind ucla"), ("ucla", "fin,[abk", "with commas between"), ("ucla", "", "")],
+    [
+        ("folder", "fin", "which the kind folder cannot have (ucla can)"),
+        ("ucla", "fin,[abk", "with commas between"),
+        ("ucla", "", ""),
+    ],
 )
 def test_test_languages_are_codes_of_a_corpus_that_has_them(
     kind: str, languages: str, message: str, app: typer.Typer, tmp_path: Path

@@ -12,7 +12,7 @@ import soundfile
 from releases import make_release, row, tone, write_table
 from test_common_voice import read_cuts, read_skipped
 
-from arborvox.config import CorpusConfig, FolderConfig
+from arborvox.config import CommonVoiceCorpus, FolderCorpus
 from arborvox.corpora import prepare
 from arborvox.errors import ArborvoxError
 
@@ -98,7 +98,7 @@ def broken_release(root: Path) -> tuple[Path, dict[str, str]]:
 def test_the_good_is_prepared_and_every_bad_one_is_listed(tmp_path: Path) -> None:
     source, expected = broken_release(tmp_path / "cv")
     assert len(expected) >= 30
-    prepare(CorpusConfig(kind="common-voice", source=str(source)), tmp_path / "out", jobs=2)
+    prepare(CommonVoiceCorpus(source=str(source)), tmp_path / "out", jobs=2)
     skipped = read_skipped(tmp_path / "out")
     for file, reason in expected.items():
         assert file in skipped, f"{file} is not listed"
@@ -112,7 +112,7 @@ def test_the_good_is_prepared_and_every_bad_one_is_listed(tmp_path: Path) -> Non
 
 def test_strict_refuses_and_publishes_only_the_list(tmp_path: Path) -> None:
     source, expected = broken_release(tmp_path / "cv")
-    config = CorpusConfig(kind="common-voice", source=str(source))
+    config = CommonVoiceCorpus(source=str(source))
     with pytest.raises(ArborvoxError, match="faulty inputs"):
         prepare(config, tmp_path / "out", jobs=1, strict=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["skipped.tsv"]
@@ -121,7 +121,7 @@ def test_strict_refuses_and_publishes_only_the_list(tmp_path: Path) -> None:
 
 def test_strict_accepts_a_sound_release(tmp_path: Path) -> None:
     source = make_release(tmp_path / "cv")
-    config = CorpusConfig(kind="common-voice", source=str(source), ratio=0.5)
+    config = CommonVoiceCorpus(source=str(source), ratio=0.5)
     prepare(config, tmp_path / "out", jobs=1, strict=True)
     assert (tmp_path / "out/stats.json").is_file()
 
@@ -130,16 +130,14 @@ def test_nothing_usable_is_an_error_that_says_where_the_reasons_are(tmp_path: Pa
     (tmp_path / "cv/ca/clips").mkdir(parents=True)
     write_table(tmp_path / "cv/ca", [row("x", "gone.mp3", "res")])
     with pytest.raises(ArborvoxError, match=r"no usable utterance.*skipped\.tsv"):
-        prepare(
-            CorpusConfig(kind="common-voice", source=str(tmp_path / "cv")), tmp_path / "o", jobs=1
-        )
+        prepare(CommonVoiceCorpus(source=str(tmp_path / "cv")), tmp_path / "o", jobs=1)
 
 
 def test_an_empty_table_is_listed(tmp_path: Path) -> None:
     source = make_release(tmp_path / "cv", languages=["es"])
     (source / "ca").mkdir()
     (source / "ca/validated.tsv").write_bytes(b"")
-    prepare(CorpusConfig(kind="common-voice", source=str(source)), tmp_path / "out", jobs=1)
+    prepare(CommonVoiceCorpus(source=str(source)), tmp_path / "out", jobs=1)
     assert read_skipped(tmp_path / "out")["ca/validated.tsv"] == "no header row"
 
 
@@ -156,7 +154,7 @@ def test_broken_files_in_a_plain_folder_are_listed(tmp_path: Path) -> None:
     (source / "fake.txt").write_text("fals")
     (source / "deep").mkdir()
     (source / "deep/loop").symlink_to(source)
-    config = CorpusConfig(source=str(source), folder=FolderConfig(language="ca"))
+    config = FolderCorpus(source=str(source), language="ca")
     prepare(config, tmp_path / "out", jobs=1)
     skipped = read_skipped(tmp_path / "out")
     assert set(skipped) == {"no_text.wav", "no_audio.txt", "bad_text.wav", "fake.wav"}
@@ -191,7 +189,7 @@ main(["prepare", "common-voice", sys.argv[2], "--out", out, "--jobs", "1", "--qu
 
 def test_killed_at_any_moment_no_half_written_manifest_has_its_final_name(tmp_path: Path) -> None:
     source = make_release(tmp_path / "cv", languages=["ca"], clips=20)
-    prepare(CorpusConfig(kind="common-voice", source=str(source)), tmp_path / "whole", jobs=1)
+    prepare(CommonVoiceCorpus(source=str(source)), tmp_path / "whole", jobs=1)
     whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
     killed = 0
     for step in (1, 3, 8, 11, 12, 13, 15):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from releases import make_release, row, tone, write_table
 
-from arborvox.config import CorpusConfig
+from arborvox.config import CommonVoiceCorpus
 from arborvox.corpora import prepare
 from arborvox.errors import ArborvoxError
 
@@ -27,7 +27,7 @@ def read_skipped(out: Path) -> dict[str, str]:
 
 
 def run(source: Path, out: Path, strict: bool = False, **keys: Any) -> Path:
-    config = CorpusConfig(kind="common-voice", source=str(source), **keys)
+    config = CommonVoiceCorpus(source=str(source), **keys)
     prepare(config, out, jobs=1, strict=strict)
     return out
 
@@ -109,7 +109,7 @@ def test_durations_come_from_the_table_of_the_release(tmp_path: Path) -> None:
     source = make_release(tmp_path / "cv", languages=["ca"], clips=20)
     lines = ["clip\tduration[ms]", *(f"common_voice_ca_{i}.flac\t{1000 + i}" for i in range(20))]
     (source / "ca" / "clip_durations.tsv").write_text("\n".join(lines) + "\n")
-    table_only = CorpusConfig(kind="common-voice", source=str(source))
+    table_only = CommonVoiceCorpus(source=str(source))
     from arborvox.corpora import checks
 
     kept = checks.DECODE_MOST

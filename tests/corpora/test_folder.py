@@ -8,7 +8,7 @@ import pytest
 from releases import tone
 from test_common_voice import read_cuts, read_skipped
 
-from arborvox.config import CorpusConfig, FolderConfig
+from arborvox.config import FolderCorpus
 from arborvox.corpora import prepare
 from arborvox.errors import ArborvoxError
 
@@ -17,7 +17,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def run(source: Path, out: Path, columns: dict[str, Any], **keys: Any) -> list[dict[str, Any]]:
-    config = CorpusConfig(source=str(source), folder=FolderConfig(**columns), **keys)
+    config = FolderCorpus(source=str(source), **columns, **keys)
     prepare(config, out, jobs=1)
     return [cut for split in SPLITS for cut in read_cuts(out, split)]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from releases import make_release, row, tone, write_table
 
-from arborvox.config import CorpusConfig, validate_recipe
+from arborvox.config import CommonVoiceCorpus, CorpusConfig, UclaCorpus, validate_recipe
 from arborvox.corpora import prepare
 from arborvox.errors import ArborvoxError
 
@@ -48,11 +48,11 @@ def cuts(folder: Path, split: str) -> list[dict[str, Any]]:
 
 def mixture(tmp_path: Path, *parts: CorpusConfig) -> CorpusConfig:
     source = str(phone_corpus(tmp_path / "ucla"))
-    return CorpusConfig(kind="ucla", source=source, unit="phones", more=parts)
+    return UclaCorpus(source=source, more=parts)
 
 
 def spoken(source: Path, **keys: Any) -> CorpusConfig:
-    return CorpusConfig(kind="common-voice", source=str(source), unit="phones", **keys)
+    return CommonVoiceCorpus(source=str(source), unit="phones", **keys)
 
 
 def test_training_parts_are_added_and_test_sets_stay(tmp_path: Path) -> None:

@@ -363,4 +363,4 @@ def test_pieces_of_a_text_are_spoken_and_named_in_the_record(
 
 def test_words_without_a_text_are_refused() -> None:
     with pytest.raises(ArborvoxError, match=r"words are pieces of a text: give text"):
-        make_corpus_config({"kind": "synthetic", "synthetic": {"words": [1]}})
+        make_corpus_config({"kind": "synthetic", "words": [1]})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from releases import tone
 
-from arborvox.config import CorpusConfig
+from arborvox.config import UclaCorpus
 from arborvox.corpora import prepare
 from arborvox.corpora.ucla import PAPER_TEST_LANGUAGES
 from arborvox.errors import ArborvoxError
@@ -24,7 +24,7 @@ def make_corpus(root: Path, languages: tuple[str, ...] = ("abk", "afr", "ben", "
 
 
 def run(source: Path, out: Path, **keys: Any) -> dict[str, Any]:
-    config = CorpusConfig(kind="ucla", source=str(source), unit="phones", **keys)
+    config = UclaCorpus(source=str(source), **keys)
     prepare(config, out, jobs=2)
     stats: dict[str, Any] = json.loads((out / "stats.json").read_text(encoding="utf-8"))
     return stats
