@@ -29,7 +29,7 @@ Count = Annotated[int, Field(gt=0, le=1000)]
 class CorpusConfig(Section):
     """The keys that every kind of corpus has."""
 
-    # Without `needed` the kind cannot be prepared; `places` are files and folders, `codes` languages.
+    # A kind cannot be prepared without `needed`; `places` name files or folders, `codes` languages.
     needed: ClassVar[tuple[str, ...]] = ("source",)
     places: ClassVar[tuple[str, ...]] = ("source",)
     codes: ClassVar[tuple[str, ...]] = ("languages",)

@@ -1,7 +1,7 @@
 """Encoders by their name in the recipe, each with the input that it takes."""
 
 from arborvox.config import FeaturesConfig, ModelConfig
-from arborvox.config.model import EncoderKind
+from arborvox.config.choices import EncoderKind
 from arborvox.features import SpeechInput
 from arborvox.model.encoders.conformer import Conformer
 from arborvox.model.encoders.contract import EncoderStates, SpeechEncoder
