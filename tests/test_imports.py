@@ -69,6 +69,31 @@ def test_imports_point_down(path: Path) -> None:
             assert LEVEL[part] < LEVEL["config"], f"{own} stands on the ground, not on {part}"
 
 
+def test_scoring_renders_nothing_and_loads_no_network() -> None:
+    """`score/` gives numbers; pages, terminals and Markdown are for `report/`."""
+    for path in (PACKAGE / "score").glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        assert "rich" not in _imported_libraries(source), f"{path.name} draws on a terminal"
+        assert "| ---" not in source and "<table" not in source, f"{path.name} writes pages"
+    code = (
+        "import sys\n"
+        "import arborvox.report.score_report, arborvox.report.comparison_report\n"
+        "sys.exit(', '.join({'torch', 'matplotlib', 'lhotse'} & set(sys.modules)) or None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"`arborvox score` imports {done.stderr}"
+
+
+def _imported_libraries(source: str) -> set[str]:
+    libraries = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            libraries.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Import):
+            libraries |= {alias.name.split(".")[0] for alias in node.names}
+    return libraries
+
+
 def test_help_needs_no_heavy_library() -> None:
     code = (
         "import sys\n"

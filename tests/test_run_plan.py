@@ -8,9 +8,9 @@ import pytest
 from tiny_experiment import VARIANTS, write_recipe
 
 from arborvox.errors import ArborvoxError
-from arborvox.pipeline.plan import Plan, make_plan
 from arborvox.pipeline.stages import RECORD_NAME
 from arborvox.pipeline.variants import order_by_need, read_variants
+from arborvox.pipeline.work_plan import Plan, make_plan
 
 
 def plan_of(tmp_path: Path, *seeds: int, **sections: Any) -> Plan:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from arborvox.config import load_recipe
-from arborvox.pipeline.plan import make_plan
 from arborvox.pipeline.variants import read_variants
+from arborvox.pipeline.work_plan import make_plan
 
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.yaml"))
 UCLA_RECIPES = ("ucla", "ucla_trees")

@@ -1,5 +1,8 @@
 """Laws of counting errors and of the intervals around error rates."""
 
+import json
+from pathlib import Path
+
 import jiwer
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.score import (
     Edit,
     ErrorCounts,
+    HypothesisFile,
     Metric,
     Transcription,
     align,
@@ -17,7 +21,9 @@ from arborvox.score import (
     error_counts,
     metrics_of,
     paired_bootstrap,
+    read_scores,
     score_hypotheses,
+    scores_as_json,
     split_units,
 )
 from arborvox.score.bootstrap import correct_p_values
@@ -248,3 +254,16 @@ def test_unpaired_sets_are_refused() -> None:
         metrics_of("syllable")
     with pytest.raises(ArborvoxError, match="no utterances"):
         score_hypotheses([], "char")
+
+
+def test_scores_survive_their_file(tmp_path: Path) -> None:
+    entries = tuple(noisy_set(1, 0.3))
+    scores = score_hypotheses(entries, "char", num_samples=50)
+    file = HypothesisFile(tmp_path / "h.jsonl", "char", "runs/a", "joint", "", entries, {})
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps(scores_as_json(scores, file)))
+    read = read_scores(path)
+    assert read == scores
+    for metric, by_language in scores.edits.tables.items():
+        for language, table in by_language.items():
+            assert (read.edits.tables[metric][language] == table).all()

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from arborvox.errors import ArborvoxError
+from arborvox.report.alignments import draw_alignment
+from arborvox.report.comparison_report import paper_table
+from arborvox.report.document import Cell, Document, Example, Heading, Hearing, Table
+from arborvox.report.markdown import render_markdown, render_table
+from arborvox.report.wording import best_places
 from arborvox.score import HypothesisFile, Metric, Transcription, compare_hypotheses
-from arborvox.score.alignments import draw_alignment
 from arborvox.score.comparison import Confusion, name_models
-from arborvox.score.comparison_report import best_cells, paper_table
 from arborvox.score.counts import ErrorCounts
-from arborvox.score.tables import Table
 
 SAID = {"ca-1": "bon dia", "ca-2": "gat", "es-1": "hola", "es-2": "perro"}
 
@@ -103,23 +105,31 @@ def test_the_paper_table_has_the_better_value_in_bold_and_ties_in_none() -> None
     comparison = compare_hypotheses(
         [heard_by("soft", ca_2="gax"), heard_by("tree")], num_samples=10
     )
-    table = paper_table(Metric.cer, comparison)
-    assert table.columns == ("Model", "ca", "es", "Overall")
-    assert table.rows == (("soft", "10.0", "0.0", "5.0"), ("tree", "0.0", "0.0", "0.0"))
-    assert "| tree | **0.0** | 0.0 | **0.0** |" in table.markdown()
+    table = render_table(paper_table(Metric.cer, comparison))
+    assert table.splitlines()[0] == "| Model | ca | es | Overall |"
+    assert table.splitlines()[2:] == [
+        "| soft | 10.0 | 0.0 | 5.0 |",
+        "| tree | **0.0** | 0.0 | **0.0** |",
+    ]
 
 
 def test_all_of_several_best_are_bold() -> None:
-    rows = [("a", "5.4", "1.0"), ("b", "5.4", "1.0"), ("c", "5.5", "1.0")]
-    assert best_cells(rows) == {(0, 1), (1, 1)}
+    assert best_places([0.0541, 0.054, 0.055]) == {0, 1}
+    assert best_places([0.01, 0.01]) == set()
 
 
 def test_markdown_cells_are_never_markup() -> None:
-    table = Table("<unk>", ("a|b", "*c*"), (("<unk>", "_x_"),))
-    lines = table.markdown().splitlines()
-    assert lines[0] == r"## \<unk\>"
-    assert lines[2] == r"| a\|b | \*c\* |"
-    assert lines[4] == r"| \<unk\> | \_x\_ |"
+    table = Table(("a|b", "*c*"), ((Cell("<unk>"), Cell("_x_")),))
+    lines = render_markdown(Document("t", "", (Heading("<unk>"), table)), Path()).splitlines()
+    assert lines[2] == r"## \<unk\>"
+    assert lines[4] == r"| a\|b | \*c\* |"
+    assert lines[6] == r"| \<unk\> | \_x\_ |"
+
+
+def test_no_utterance_ends_its_fence() -> None:
+    example = Example("x", "a ``` b", Metric.wer, (Hearing("m", "```", "1 error"),))
+    lines = render_markdown(Document("t", "", (example,)), Path()).splitlines()
+    assert lines[4] == lines[-1] == "````"
 
 
 def test_an_alignment_marks_every_error() -> None:

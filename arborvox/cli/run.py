@@ -61,7 +61,7 @@ def report(
     ] = None,
 ) -> None:
     """Write the report of an experiment again, as one HTML file and as Markdown."""
-    from arborvox.report import make_report
+    from arborvox.report.experiment_report import make_report
 
     make_report(experiment, out or experiment / "report")
 

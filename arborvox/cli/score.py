@@ -33,7 +33,7 @@ def score(
 
     Writes Markdown, CSV and JSON with 95 % intervals.
     """
-    from arborvox.score.score_report import report_scores
+    from arborvox.report.score_report import report_scores
 
     report_scores(hypotheses, out, seed=seed, num_samples=samples)
 
@@ -60,7 +60,7 @@ def compare(
     Shows the paper's table, paired bootstrap differences, confusion pairs and the worst
     utterances with alignments; writes Markdown, CSV and JSON.
     """
-    from arborvox.score.comparison_report import report_comparison
+    from arborvox.report.comparison_report import report_comparison
 
     report_comparison(
         hypotheses,

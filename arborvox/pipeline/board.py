@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from arborvox.console import console, say, shows_progress
-from arborvox.pipeline.plan import KINDS, Leg, Plan
 from arborvox.pipeline.stages import Stage
+from arborvox.pipeline.work_plan import KINDS, Leg, Plan
 
 WAITING, RUNNING, DONE, KEPT = "waiting", "running", "done", "kept"
 STOPPED, FAILED = "stopped", "failed"

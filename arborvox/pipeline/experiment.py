@@ -24,11 +24,10 @@ from arborvox.pipeline.board import (
     tell_reason,
 )
 from arborvox.pipeline.decoding import HYPOTHESES, TIMING
-from arborvox.pipeline.plan import Leg, Plan, make_plan
+from arborvox.pipeline.environment import describe_environment
 from arborvox.pipeline.stages import RunInterruptedError, Stage, look_at, run_stage
-from arborvox.pipeline.surroundings import describe_surroundings
 from arborvox.pipeline.variants import Variant, read_variants
-from arborvox.report import HTML_NAME, MARKDOWN_NAME, make_report
+from arborvox.pipeline.work_plan import Leg, Plan, make_plan
 from arborvox.report.experiment import (
     EXPERIMENT_NAME,
     Experiment,
@@ -36,6 +35,7 @@ from arborvox.report.experiment import (
     RunEntry,
     load_experiment,
 )
+from arborvox.report.experiment_report import HTML_NAME, MARKDOWN_NAME, NUMBERS_NAME, make_report
 from arborvox.training.state import RunFolder
 
 RECIPE_NAME = "recipe.yaml"
@@ -111,7 +111,7 @@ def _is_told(experiment: Experiment, out: Path) -> bool:
         known = load_experiment(out)
     except ArborvoxError:  # there is none, or one of another version
         return False
-    return known == replace(experiment, surroundings=known.surroundings, command=known.command)
+    return known == replace(experiment, environment=known.environment, command=known.command)
 
 
 def _do(stage: Stage, board: Board, out: Path) -> bool:
@@ -146,7 +146,7 @@ def _report(plan: Plan) -> Path:
         folder=folder,
         settings={"experiment": told},
         work=lambda folder: make_report(plan.out, folder),
-        outputs=(HTML_NAME, MARKDOWN_NAME),
+        outputs=(HTML_NAME, MARKDOWN_NAME, NUMBERS_NAME),
         after=tuple(plan.stages),
         inputs=inputs,
     )
@@ -185,7 +185,7 @@ def _describe(plan: Plan, variants: Sequence[Variant], command: str, recipe: str
         bootstrap_seed=config.seed,
         num_examples=config.examples,
         recipe=recipe,
-        surroundings=describe_surroundings(),
+        environment=describe_environment(),
         stats=_inside(first.prepare.folder / STATS_NAME, plan.out),
         tokens=_inside(drawn.tokens.folder / work.TOKENS, plan.out),
         tree=_inside(drawn.tree.folder / work.TREE, plan.out) if drawn.tree else None,

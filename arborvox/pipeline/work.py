@@ -21,8 +21,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.files import write_json_atomic
 from arborvox.manifest import split_file
 from arborvox.pipeline.stages import RunInterruptedError
-from arborvox.score import read_hypotheses, score_hypotheses
-from arborvox.score.score_report import scores_as_json
+from arborvox.score import read_hypotheses, score_hypotheses, scores_as_json
 from arborvox.tokens import TextCorpus, Tokenizer, build_tokenizer
 from arborvox.tokens.reports import report_skipped
 from arborvox.tokens.trees import build_tree

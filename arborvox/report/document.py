@@ -39,6 +39,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
     num_labels: int = 1
+    name: str = ""  # under which the JSON of the report has it
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,14 @@ class Details:
     blocks: tuple["Block", ...]
 
 
-Block = Heading | Paragraph | Table | BarChart | Charts | Picture | Example | Code | Details
+@dataclass(frozen=True)
+class Notes:
+    """Sentences in a list."""
+
+    notes: tuple[str, ...]
+
+
+Block = Heading | Paragraph | Table | BarChart | Charts | Picture | Example | Code | Details | Notes
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,21 @@
 """Utterances worth reading: where a model gained, where it lost, and typical ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from arborvox.report.analysis import SettingAnalysis
+from arborvox.errors import ArborvoxError
 from arborvox.report.document import Block, Example, Heading, Hearing, Paragraph
-from arborvox.report.verdict import points
-from arborvox.score import Metric, Transcription, error_counts, split_units
+from arborvox.report.experiment import Experiment
+from arborvox.report.wording import points
+from arborvox.score import (
+    EditCounts,
+    ErrorCounts,
+    Metric,
+    Scores,
+    Transcription,
+    read_hypotheses,
+)
 
 MOST_MODELS_SHOWN = 4
 
@@ -24,16 +33,21 @@ class _Candidate:
         return self.rates[0] - self.rates[1] if len(self.rates) > 1 else self.rates[0]
 
 
-def example_blocks(analysis: SettingAnalysis, count: int) -> list[Block]:
+def example_blocks(
+    experiment: Experiment, folder: Path, setting: str, scores: Mapping[str, Sequence[Scores]]
+) -> list[Block]:
     """Show utterances with alignments, chosen by rule so that nobody picks cherries."""
-    metric = analysis.metrics[0].metric
-    labels = [model.label for model in analysis.metrics[0].models][:MOST_MODELS_SHOWN]
-    candidates = _candidates(analysis, metric)
+    count = experiment.num_examples
+    labels = list(scores)[:MOST_MODELS_SHOWN]
+    edits = [scores[label][0].edits for label in labels]
+    metric = next(iter(edits[0].tables))
+    paths = [folder / model.runs[0].hypotheses[setting] for model in experiment.models]
+    candidates = _candidates(paths[: len(labels)], edits, metric)
     if not candidates or not count:
         return []
     chosen = _choose(candidates, count)
     blocks: list[Block] = [Heading("What the models heard"), Paragraph(_rule(labels))]
-    left_out = len(analysis.metrics[0].models) - len(labels)
+    left_out = len(scores) - len(labels)
     if left_out:
         blocks.append(Paragraph(f"The first {len(labels)} models; {left_out} more were scored."))
     for reason, candidate in chosen:
@@ -57,18 +71,25 @@ def _rule(labels: Sequence[str]) -> str:
     )
 
 
-def _candidates(analysis: SettingAnalysis, metric: Metric) -> list[_Candidate]:
-    files = [seeds[0] for seeds in analysis.files[:MOST_MODELS_SHOWN]]
-    by_id = [{entry.id: entry for entry in file.transcriptions} for file in files]
-    found = []
-    for name in sorted(by_id[0]):
-        heard = tuple(entries[name] for entries in by_id)
-        units = split_units(heard[0].reference, metric)
-        if len(units) < 2:
-            continue  # one unit is right or wrong; there is nothing to see
-        rates = tuple(error_counts(units, split_units(e.text, metric)).rate for e in heard)
-        found.append(_Candidate(heard, rates))
-    return found
+def _candidates(
+    paths: Sequence[Path], edits: Sequence[EditCounts], metric: Metric
+) -> list[_Candidate]:
+    """Put what was heard beside the counts that scoring has kept."""
+    heard = [{e.id: e for e in read_hypotheses(path).transcriptions} for path in paths]
+    found = {}
+    for language, names in edits[0].ids.items():
+        for row, name in enumerate(names):
+            counts = [ErrorCounts.total(of.tables[metric][language][row : row + 1]) for of in edits]
+            if counts[0].num_reference < 2:
+                continue  # one unit is right or wrong; there is nothing to see
+            for of_model, path in zip(heard, paths, strict=True):
+                if name not in of_model:
+                    raise ArborvoxError(
+                        f"{path} holds other utterances than were scored; run the recipe again."
+                    )
+            entries = tuple(of_model[name] for of_model in heard)
+            found[name] = _Candidate(entries, tuple(of.rate for of in counts))
+    return [found[name] for name in sorted(found)]
 
 
 def _choose(candidates: Sequence[_Candidate], count: int) -> list[tuple[str, _Candidate]]:

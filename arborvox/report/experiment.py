@@ -7,9 +7,10 @@ from typing import Any
 
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below, read_json, write_json_atomic
+from arborvox.score import Scores, read_scores
 
 EXPERIMENT_NAME = "experiment.json"
-FORMAT_KEY, FORMAT_VERSION = "arborvox_experiment", 1
+FORMAT_KEY, FORMAT_VERSION = "arborvox_experiment", 2
 # How each table came about: without and with the test languages' own inventories of units.
 SETTINGS = {
     "free": "any unit may be heard",
@@ -52,11 +53,51 @@ class Experiment:
     bootstrap_seed: int
     num_examples: int
     recipe: str  # YAML, resolved
-    surroundings: dict[str, str]  # machine and versions, in words
+    environment: dict[str, str]  # machine and versions, in words
     stats: str  # of the test corpus
     tokens: str  # the tree's, if there is one
     tree: str | None  # the first one that a model uses
     models: tuple[ModelEntry, ...]
+
+    @property
+    def settings(self) -> list[str]:
+        """The ways of decoding that all models went."""
+        every = [set(run.hypotheses) for model in self.models for run in model.runs]
+        first = self.models[0].runs[0].hypotheses
+        return [name for name in first if all(name in names for names in every)]
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The places of each model's opponent and of itself; the first needs none."""
+        places = {model.name: place for place, model in enumerate(self.models)}
+        pairs = [
+            (places[model.against] if model.against else 0, place)
+            for place, model in enumerate(self.models)
+            if place > 0 or model.against
+        ]
+        # Two that name each other are one comparison.
+        return [pair for place, pair in enumerate(pairs) if pair[::-1] not in pairs[:place]]
+
+    def read_scores(self, folder: Path, setting: str) -> dict[str, list[Scores]]:
+        """Read the scores of one way of decoding: by model, a seed after the other."""
+        paths = {
+            model.label: [folder / run.scores[setting] for run in model.runs]
+            for model in self.models
+        }
+        scores = {label: [read_scores(path) for path in of] for label, of in paths.items()}
+        first = self.models[0].label
+        asked = scores[first][0]
+        for label, of_model in scores.items():
+            for path, found in zip(paths[label], of_model, strict=True):
+                if (
+                    found.edits.references != asked.edits.references
+                    or found.metrics.keys() != asked.metrics.keys()
+                ):
+                    raise ArborvoxError(
+                        f"{path} tells of other utterances than {paths[first][0]}: models can only "
+                        "be compared on the same test set."
+                    )
+        return scores
 
     def save(self, folder: Path) -> None:
         """Write experiment.json."""

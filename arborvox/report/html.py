@@ -17,6 +17,7 @@ from arborvox.report.document import (
     Example,
     Heading,
     Hearing,
+    Notes,
     Paragraph,
     Picture,
     Table,
@@ -63,6 +64,8 @@ def _render(block: Block) -> str:
         case Details(summary, blocks):
             inner = "\n".join(_render(inside) for inside in blocks)
             return f"<details><summary>{escape(summary)}</summary>\n{inner}\n</details>"
+        case Notes(notes):
+            return f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"
 
 
 def _inline(text: str) -> str:

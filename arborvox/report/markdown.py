@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from arborvox.report.alignments import draw_example
 from arborvox.report.document import (
     BarChart,
     Block,
@@ -14,12 +15,13 @@ from arborvox.report.document import (
     Document,
     Example,
     Heading,
+    Notes,
     Paragraph,
     Picture,
     Table,
 )
-from arborvox.score.alignments import draw_alignment
-from arborvox.score.tables import escape_markdown
+
+_MARKDOWN_SIGNS = re.compile(r"([\\`*_\[\]<>|])")
 
 
 def render_markdown(document: Document, folder: Path) -> str:
@@ -33,11 +35,11 @@ def render_markdown(document: Document, folder: Path) -> str:
 def _render(block: Block, folder: Path) -> list[str]:
     match block:
         case Heading(text):
-            return [f"## {text}"]
+            return [f"## {escape_markdown(text)}"]
         case Paragraph(text, emphasis):
             return [f"> {text}" if emphasis else text]
         case Table():
-            return [block.caption, _table(block)]
+            return [block.caption, render_table(block)]
         case BarChart():
             return []  # a drawing of the numbers in the table beside it
         case Charts():
@@ -45,15 +47,18 @@ def _render(block: Block, folder: Path) -> list[str]:
         case Picture():
             return [_picture(block, folder)]
         case Example():
-            return [f"**{block.title}**", _example(block)]
+            return [f"**{escape_markdown(block.title)}**", _fenced(draw_example(block))]
         case Code(text, language):
-            return [f"```{language}\n{text.rstrip()}\n```"]
+            return [_fenced(text.rstrip(), language)]
+        case Notes(notes):
+            return ["\n".join(f"- {escape_markdown(note)}" for note in notes)]
         case Details(summary, blocks):
             inner = [part for inside in blocks for part in _render(inside, folder)]
             return [f"### {summary}", *inner]
 
 
-def _table(table: Table) -> str:
+def render_table(table: Table) -> str:
+    """Return the header and the rows, without the caption."""
     rule = ["---"] * table.num_labels + ["---:"] * (len(table.header) - table.num_labels)
     lines = [_row([escape_markdown(name) for name in table.header]), _row(rule)]
     lines += [_row([_cell(cell) for cell in row]) for row in table.rows]
@@ -76,10 +81,13 @@ def _picture(picture: Picture, folder: Path) -> str:
     return f"![{picture.caption}](<{link}>)"
 
 
-def _example(example: Example) -> str:
-    drawn = (
-        f"{hearing.label} ({hearing.note})\n"
-        + draw_alignment(example.reference, hearing.text, example.metric)
-        for hearing in example.hearings
-    )
-    return "```\n" + "\n\n".join(drawn) + "\n```"
+def _fenced(text: str, language: str = "") -> str:
+    # No text of an utterance can end a fence that is longer than its longest row of backticks.
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def escape_markdown(text: str) -> str:
+    """Keep signs such as the brackets of <unk> from being taken for markup."""
+    return _MARKDOWN_SIGNS.sub(r"\\\1", text)

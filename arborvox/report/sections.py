@@ -1,13 +1,13 @@
 """The parts of a report, each built from an experiment's files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from arborvox.files import read_json
-from arborvox.report.analysis import MetricAnalysis, ModelScores, Pairing, SettingAnalysis
 from arborvox.report.document import (
     Bar,
     BarChart,
@@ -25,8 +25,10 @@ from arborvox.report.document import (
     Table,
 )
 from arborvox.report.experiment import SETTINGS, Experiment
-from arborvox.report.verdict import p_text, points, verdicts
-from arborvox.score import Difference, Estimate
+from arborvox.report.verdict import verdicts
+from arborvox.report.wording import best_places, p_text, percent, percent_interval, points
+from arborvox.score import Difference, ErrorCounts, Estimate, Metric, Scores, SetSize
+from arborvox.score.analysis import Analysis, MetricAnalysis, ModelScores, Pairing
 from arborvox.tokens import Tokenizer
 from arborvox.tokens.trees import MAX_LANGUAGE_COLOURS, colour_units
 from arborvox.training.curves import smooth
@@ -42,13 +44,13 @@ MOST_LANGUAGES_ACROSS = 10
 HARDLY_ANYTHING_HEARD = 0.9  # pooled error rate
 
 
-def finding_blocks(analyses: Sequence[SettingAnalysis]) -> list[Block]:
+def finding_blocks(analyses: Mapping[str, Analysis]) -> list[Block]:
     """Say first what came out."""
     blocks: list[Block] = []
-    for analysis in analyses:
+    for setting, analysis in analyses.items():
         main = analysis.metrics[0]
         if len(analyses) > 1:
-            blocks.append(Paragraph(f"Where {SETTINGS[analysis.setting]}:"))
+            blocks.append(Paragraph(f"Where {SETTINGS[setting]}:"))
         lost = [m for m in main.models if m.scores.pooled.rate.value >= HARDLY_ANYTHING_HEARD]
         if lost:
             names = ", ".join(f"{m.label} ({points(m.scores.pooled.rate.value)})" for m in lost)
@@ -68,20 +70,24 @@ def finding_blocks(analyses: Sequence[SettingAnalysis]) -> list[Block]:
     return blocks
 
 
-def result_blocks(analysis: SettingAnalysis, *, alone: bool) -> list[Block]:
+def result_blocks(analysis: Analysis, setting: str, *, alone: bool) -> list[Block]:
     """Lay out the paper's table, the bars and the paired comparisons of one way of decoding."""
-    title = "Error rates" if alone else f"Error rates: {SETTINGS[analysis.setting]}"
+    title = "Error rates" if alone else f"Error rates: {SETTINGS[setting]}"
     blocks: list[Block] = [Heading(title)]
     for metric in analysis.metrics:
-        blocks.append(_rate_table(metric))
+        blocks.append(_rate_table(metric, f"{setting}-{metric.metric.value}"))
     main, *others = analysis.metrics
     blocks.append(_bars(main))
-    blocks += [_difference_table(main, pairing) for pairing in main.pairings]
-    blocks += [_overall_differences(metric) for metric in others if metric.pairings]
+    for pairing in main.pairings:
+        blocks.append(_difference_table(main, pairing, setting))
+    for metric in others:
+        if metric.pairings:
+            name = f"{setting}-{metric.metric.value}-differences"
+            blocks.append(_overall_differences(metric, name))
     return blocks
 
 
-def _rate_table(analysis: MetricAnalysis) -> Table:
+def _rate_table(analysis: MetricAnalysis, name: str) -> Table:
     """Lay out models by languages as in the paper, or across where that would be too wide."""
     languages = list(analysis.num_utterances)
     titles = (*languages, "Overall (mean)", "Overall (pooled)")
@@ -103,12 +109,13 @@ def _rate_table(analysis: MetricAnalysis) -> Table:
         header=header,
         rows=tuple(rows),
         caption=f"{analysis.metric.label} in %, 95 % intervals below; {_seeds_told(analysis)}.",
+        name=name,
     )
 
 
 def _rate_cells(rates: Sequence[Estimate]) -> list[Cell]:
     """Write the rates of all models, the lowest marked."""
-    lowest = _best_places([rate.value for rate in rates])
+    lowest = best_places([rate.value for rate in rates])
     return [
         Cell(points(rate.value), _interval(rate), place in lowest)
         for place, rate in enumerate(rates)
@@ -126,15 +133,6 @@ def _with_spread(cell: Cell, spread: float | None) -> Cell:
     return Cell(f"{cell.text} ± {100 * spread:.1f}", cell.note, cell.best)
 
 
-def _best_places(values: Sequence[float]) -> set[int]:
-    """Find the lowest as written; where all are equal, none is better."""
-    written = [points(value) for value in values]
-    if len(set(written)) == 1:
-        return set()
-    lowest = points(min(values))
-    return {place for place, text in enumerate(written) if text == lowest}
-
-
 def _bars(analysis: MetricAnalysis) -> BarChart:
     def bar(model: ModelScores, rate: Estimate) -> Bar:
         return Bar(model.label, 100 * rate.value, 100 * rate.low, 100 * rate.high)
@@ -149,7 +147,7 @@ def _bars(analysis: MetricAnalysis) -> BarChart:
     return BarChart(caption, tuple(groups))
 
 
-def _difference_table(analysis: MetricAnalysis, pairing: Pairing) -> Table:
+def _difference_table(analysis: MetricAnalysis, pairing: Pairing, setting: str) -> Table:
     first, second, differences = pairing.first, pairing.second, pairing.differences
     named = [*differences.languages.items(), ("mean", differences.macro)]
     named.append(("pooled", differences.pooled))
@@ -164,15 +162,16 @@ def _difference_table(analysis: MetricAnalysis, pairing: Pairing) -> Table:
             f"{second.label} against {first.label}: {analysis.metric.label} in %, paired bootstrap "
             "over the same utterances; differences with p < 0.05, each taken by itself, in bold."
         ),
+        name=f"{setting}-{analysis.metric.value}-{second.label} against {first.label}",
     )
 
 
-def _overall_differences(analysis: MetricAnalysis) -> Table:
+def _overall_differences(analysis: MetricAnalysis, name: str) -> Table:
     """Compare the models by a further metric, all languages together."""
     rows = [
-        (Cell(f"{pairing.second.label} − {pairing.first.label}, {name}"), *_difference_cells(found))
+        (Cell(f"{pairing.second.label} − {pairing.first.label}, {kind}"), *_difference_cells(found))
         for pairing in analysis.pairings
-        for name, found in (
+        for kind, found in (
             ("mean", pairing.differences.macro),
             ("pooled", pairing.differences.pooled),
         )
@@ -184,6 +183,7 @@ def _overall_differences(analysis: MetricAnalysis) -> Table:
             f"{analysis.metric.label} in %, paired bootstrap over the same utterances; differences "
             "with p < 0.05, each taken by itself, in bold."
         ),
+        name=name,
     )
 
 
@@ -203,17 +203,21 @@ def _difference_cells(difference: Difference) -> tuple[Cell, ...]:
     )
 
 
-def confusion_blocks(analysis: SettingAnalysis) -> list[Block]:
+def confusion_blocks(analysis: Analysis) -> list[Block]:
     """List which units are taken for which."""
     if not analysis.confusions:
         return []
     labels = tuple(model.label for model in analysis.metrics[0].models)
     rows = tuple(
-        (Cell(display_name(said)), Cell(display_name(heard)), *(Cell(str(n)) for n in counts))
-        for said, heard, counts in analysis.confusions
+        (
+            Cell(display_name(confusion.reference)),
+            Cell(display_name(confusion.hypothesis)),
+            *(Cell(str(n)) for n in confusion.counts),
+        )
+        for confusion in analysis.confusions
     )
     caption = "The most frequent confusions, counted over all seeds."
-    return [Table(("Said", "Heard", *labels), rows, caption, num_labels=2)]
+    return [Table(("Said", "Heard", *labels), rows, caption, num_labels=2, name="confusions")]
 
 
 def curve_blocks(experiment: Experiment, folder: Path) -> list[Block]:
@@ -279,7 +283,7 @@ def speed_blocks(experiment: Experiment, folder: Path, settings: Sequence[str]) 
             f"{next(iter(ways)) if len(ways) == 1 else told}, "
             f"{timings[0][0]['audio_s'] / 60:.1f} min of audio in all."
         )
-        blocks.append(Table(("Model", *stages), rows, caption))
+        blocks.append(Table(("Model", *stages), rows, caption, name=f"{setting}-speed"))
     return blocks
 
 
@@ -307,7 +311,7 @@ def data_blocks(experiment: Experiment, folder: Path, tested: Sequence[str]) -> 
         header += [f"{split} utterances", "hours"]
     blocks: list[Block] = [
         Heading("Data"),
-        Table(tuple(header), tuple(rows), f"Corpus `{stats['kind']}`{note}."),
+        Table(tuple(header), tuple(rows), f"Corpus `{stats['kind']}`{note}.", name="data"),
     ]
     skipped: dict[str, int] = stats["skipped"]
     if skipped:
@@ -336,12 +340,12 @@ def model_blocks(experiment: Experiment) -> list[Block]:
         minutes = " ".join(f"{time / 60:.1f}" for time in times) or "–"
         rows.append((Cell(model.label), Cell(changes), Cell(size), Cell(minutes)))
     header = ("Model", "Set for it alone", "Parameters", "Training, minutes a seed")
-    return [Heading("Models"), Table(header, tuple(rows), num_labels=2)]
+    return [Heading("Models"), Table(header, tuple(rows), num_labels=2, name="models")]
 
 
 def repeat_blocks(experiment: Experiment) -> list[Block]:
     """Give all that is needed to do it again."""
-    rows = tuple((Cell(key), Cell(value)) for key, value in experiment.surroundings.items())
+    rows = tuple((Cell(key), Cell(value)) for key, value in experiment.environment.items())
     return [
         Heading("To repeat this"),
         Code(experiment.command, "sh"),
@@ -350,46 +354,45 @@ def repeat_blocks(experiment: Experiment) -> list[Block]:
     ]
 
 
-def number_blocks(experiment: Experiment, folder: Path, settings: Sequence[str]) -> list[Block]:
+def number_blocks(
+    experiment: Experiment, scores: Mapping[str, Mapping[str, Sequence[Scores]]]
+) -> list[Block]:
     """Give every number of every scores.json, for who wants to compute with them."""
     tables: list[Block] = []
     for model in experiment.models:
-        for run in model.runs:
-            for setting in settings:
-                scores = read_json(folder / run.scores[setting])
+        for place, run in enumerate(model.runs):
+            for setting, of_setting in scores.items():
+                found = of_setting[model.label][place]
                 told = f"{model.label}, seed {run.seed}, {SETTINGS[setting]}"
-                tables += [
-                    _number_table(name, metric, scores, told)
-                    for name, metric in scores["metrics"].items()
-                ]
+                tables += [_number_table(metric, found, told) for metric in found.metrics]
     return [Heading("All numbers"), Details("Each model, seed and language", tuple(tables))]
 
 
-def _number_table(name: str, metric: dict[str, Any], scores: dict[str, Any], told: str) -> Table:
+def _number_table(metric: Metric, scores: Scores, told: str) -> Table:
+    found = scores.metrics[metric]
     rows = [
-        (Cell(language), *_number_cells(entry["rate"], entry["counts"], scores["sizes"][language]))
-        for language, entry in metric["languages"].items()
+        (Cell(language), *_number_cells(entry.rate, entry.counts, scores.sizes[language]))
+        for language, entry in found.languages.items()
     ]
-    pooled = metric["pooled"]
-    rows.append((Cell("mean"), *_number_cells(metric["macro"], None, None)))
-    rows.append((Cell("pooled"), *_number_cells(pooled["rate"], pooled["counts"], scores["total"])))
+    pooled = found.pooled
+    rows.append((Cell("mean"), *_number_cells(found.macro, None, None)))
+    rows.append((Cell("pooled"), *_number_cells(pooled.rate, pooled.counts, scores.total)))
     return Table(
         header=(
-            *("", f"{name.upper()} %", "95 % interval", "Right", "Substituted", "Deleted"),
+            *("", f"{metric.label} %", "95 % interval", "Right", "Substituted", "Deleted"),
             *("Inserted", "Utterances", "<unk>", "Empty references"),
         ),
         rows=tuple(rows),
-        caption=f"{name.upper()}: {told}",
+        caption=f"{metric.label}: {told}",
     )
 
 
-def _number_cells(
-    rate: dict[str, float], counts: dict[str, int] | None, size: dict[str, int] | None
-) -> list[Cell]:
-    low, high = 100 * rate["low"], 100 * rate["high"]
-    edits = [*(counts or {}).values(), *(size or {}).values()]
-    cells = [Cell(f"{100 * rate['value']:.2f}"), Cell(f"{low:.2f} … {high:.2f}")]
-    return cells + ([Cell(str(number)) for number in edits] if edits else [Cell("")] * 7)
+def _number_cells(rate: Estimate, counts: ErrorCounts | None, size: SetSize | None) -> list[Cell]:
+    cells = [Cell(percent(rate.value)), Cell(percent_interval(rate))]
+    if counts is None or size is None:
+        return cells + [Cell("")] * 7
+    numbers = (*astuple(counts), *astuple(size))
+    return cells + [Cell(str(number)) for number in numbers]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from arborvox.report.analysis import Pairing
-from arborvox.score import Difference, Estimate
+from arborvox.report.wording import describe_difference, describe_interval, p_text, points
+from arborvox.score.analysis import Pairing
 from arborvox.score.bootstrap import SIGNIFICANCE_LEVEL
 
 # With more comparisons than this, those without a finding share a paragraph.
@@ -86,29 +86,3 @@ def _verdict(pairing: Pairing, metric: str) -> str:
     return (
         f"**{second.label} is {side} than {first.label}.** {told} All {len(per_seed)} seeds agree."
     )
-
-
-def describe_difference(difference: Difference) -> str:
-    """Write a difference with its interval and p-value."""
-    estimate = difference.estimate
-    return (
-        f"{points(estimate.value, signed=True)} points, 95 % interval "
-        f"{points(estimate.low, signed=True)} to {points(estimate.high, signed=True)}, "
-        f"p {p_text(difference.p_value)}"
-    )
-
-
-def describe_interval(estimate: Estimate) -> str:
-    """Write a difference with its interval, in points."""
-    low, high = points(estimate.low, signed=True), points(estimate.high, signed=True)
-    return f"{points(estimate.value, signed=True)} ({low} to {high})"
-
-
-def points(rate: float, *, signed: bool = False) -> str:
-    """Write a rate in per cent with one decimal."""
-    return f"{100 * rate:{'+' if signed else ''}.1f}".replace("-", "−")
-
-
-def p_text(p_value: float) -> str:
-    """Write a p-value as papers do."""
-    return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"

@@ -1,7 +1,7 @@
 """Error rates, their confidence intervals, and comparisons between models."""
 
 from arborvox.score.bootstrap import Difference, Differences, Estimate, paired_bootstrap
-from arborvox.score.comparison import Comparison, compare_hypotheses
+from arborvox.score.comparison import Comparison, Confusion, HardUtterance, compare_hypotheses
 from arborvox.score.counts import (
     AlignedUnit,
     Edit,
@@ -14,16 +14,27 @@ from arborvox.score.counts import (
     split_units,
 )
 from arborvox.score.hypotheses import HypothesisFile, Transcription, read_hypotheses
-from arborvox.score.rates import MetricScores, RateScore, Scores, SetSize, score_hypotheses
+from arborvox.score.rates import (
+    EditCounts,
+    MetricScores,
+    RateScore,
+    Scores,
+    SetSize,
+    score_hypotheses,
+)
+from arborvox.score.storage import comparison_as_json, read_scores, scores_as_json
 
 __all__ = [
     "AlignedUnit",
     "Comparison",
+    "Confusion",
     "Difference",
     "Differences",
     "Edit",
+    "EditCounts",
     "ErrorCounts",
     "Estimate",
+    "HardUtterance",
     "HypothesisFile",
     "Metric",
     "MetricScores",
@@ -33,11 +44,14 @@ __all__ = [
     "Transcription",
     "align",
     "compare_hypotheses",
+    "comparison_as_json",
     "count_table",
     "error_counts",
     "metrics_of",
     "paired_bootstrap",
     "read_hypotheses",
+    "read_scores",
     "score_hypotheses",
+    "scores_as_json",
     "split_units",
 ]

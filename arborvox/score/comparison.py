@@ -9,9 +9,15 @@ import numpy as np
 
 from arborvox.errors import ArborvoxError
 from arborvox.score.bootstrap import Differences, errors_of, paired_bootstrap
-from arborvox.score.counts import ErrorCounts, IntTable, Metric, split_units, substituted_units
+from arborvox.score.counts import ErrorCounts, IntTable, Metric
 from arborvox.score.hypotheses import HypothesisFile, Transcription
-from arborvox.score.rates import MetricScores, count_by_language, group_by_language, score_tables
+from arborvox.score.rates import (
+    MetricScores,
+    count_by_language,
+    count_confusions,
+    group_by_language,
+    score_tables,
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,9 @@ def compare_hypotheses(
         },
         num_utterances={name: len(members) for name, members in groups[0].items()},
         missing=missing,
-        confusions=_confusions(common, metrics[0], num_confusions),
+        confusions=rank_confusions(
+            [count_confusions(members, metrics[0]) for members in common], num_confusions
+        ),
         hardest=_hardest(groups, [by[metrics[0]] for by in tables], num_hardest),
         seed=seed,
         num_samples=num_samples,
@@ -153,20 +161,16 @@ def _asked(transcription: Transcription) -> tuple[str, str]:
     return transcription.language, transcription.reference
 
 
-def _confusions(
-    common: Sequence[Sequence[Transcription]], metric: Metric, num: int
+def rank_confusions(
+    counters: Sequence[Mapping[tuple[str, str], int]], num: int
 ) -> tuple[Confusion, ...]:
-    counters: list[Counter[tuple[str, str]]] = []
-    for members in common:
-        counter: Counter[tuple[str, str]] = Counter()
-        for member in members:
-            said, heard = split_units(member.reference, metric), split_units(member.text, metric)
-            counter.update(substituted_units(said, heard))
-        counters.append(counter)
-    total: Counter[tuple[str, str]] = sum(counters, Counter())
+    """List the most frequent confusions of all models together."""
+    total: Counter[tuple[str, str]] = Counter()
+    for counter in counters:
+        total.update(counter)
     ranked = sorted(total, key=lambda pair: (-total[pair], pair))
     return tuple(
-        Confusion(said, heard, tuple(counter[said, heard] for counter in counters))
+        Confusion(said, heard, tuple(counter.get((said, heard), 0) for counter in counters))
         for said, heard in ranked[:num]
     )
 

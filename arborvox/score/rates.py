@@ -1,7 +1,10 @@
 """Error rates of a set of hypotheses, by language and overall."""
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from arborvox.score.counts import (
     count_table,
     metrics_of,
     split_units,
+    substituted_units,
 )
 from arborvox.score.hypotheses import Transcription
 
@@ -44,6 +48,17 @@ class SetSize:
 
 
 @dataclass(frozen=True)
+class EditCounts:
+    """The edits of each utterance, which differences between models are computed from."""
+
+    ids: Mapping[str, tuple[str, ...]]  # by language
+    # By language (N, 4), rows as in `ids`; arrays have no equality of their own.
+    tables: Mapping[Metric, Mapping[str, IntTable]] = field(compare=False)
+    confusions: Mapping[tuple[str, str], int]  # said, heard: how often, in units of the main metric
+    references: str  # mark of what was asked: other utterances or other references have another
+
+
+@dataclass(frozen=True)
 class Scores:
     """All that scoring says about a set of hypotheses; metrics in order, the main one first."""
 
@@ -52,6 +67,7 @@ class Scores:
     total: SetSize
     seed: int
     num_samples: int
+    edits: EditCounts
 
 
 def score_hypotheses(
@@ -67,7 +83,14 @@ def score_hypotheses(
         sum(size.num_empty for size in sizes.values()),
     )
     metrics = score_tables(tables, seed=seed, num_samples=num_samples)
-    return Scores(metrics, sizes, total, seed, num_samples)
+    members = [member for group in groups.values() for member in group]
+    edits = EditCounts(
+        ids={name: tuple(member.id for member in group) for name, group in groups.items()},
+        tables=tables,
+        confusions=count_confusions(members, next(iter(tables))),
+        references=_mark_references(members),
+    )
+    return Scores(metrics, sizes, total, seed, num_samples, edits)
 
 
 def score_tables(
@@ -119,6 +142,22 @@ def count_by_language(
         )
         for language, members in groups.items()
     }
+
+
+def count_confusions(
+    transcriptions: Iterable[Transcription], metric: Metric
+) -> Counter[tuple[str, str]]:
+    """Count which unit was taken for which: (said, heard)."""
+    counter: Counter[tuple[str, str]] = Counter()
+    for member in transcriptions:
+        said, heard = split_units(member.reference, metric), split_units(member.text, metric)
+        counter.update(substituted_units(said, heard))
+    return counter
+
+
+def _mark_references(members: Iterable[Transcription]) -> str:
+    asked = [[member.language, member.id, member.reference] for member in members]
+    return blake2b(json.dumps(asked).encode(), digest_size=16).hexdigest()
 
 
 def _size(members: Sequence[Transcription]) -> SetSize:

@@ -100,7 +100,7 @@ def test_compare_shows_and_writes_everything(tmp_path: Path) -> None:
     assert "| Model | abk | mal | Overall |" in markdown
     assert "| h-softmax | **20.0** | **0.0** | **10.0** |" in markdown
     assert "| a → o | 3 | 0 | -3 |" in markdown
-    assert "    REF  p a [x]\n    HYP  p o [x]\n           S\n" in markdown
+    assert "\nREF  p a [x]\nHYP  p o [x]\n       S\n" in markdown
     rows = list(csv.DictReader((tmp_path / "both.csv").open(encoding="utf-8")))
     assert [row["difference"] == "" for row in rows] == [True] * 4 + [False] * 4
     assert float(rows[4]["difference"]) == pytest.approx(1 / 5 - 3 / 5)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from arborvox.files import write_json_atomic
 from arborvox.report.experiment import Experiment, ModelEntry, RunEntry
-from arborvox.score import read_hypotheses, score_hypotheses
-from arborvox.score.score_report import scores_as_json
+from arborvox.score import read_hypotheses, score_hypotheses, scores_as_json
 from arborvox.tokens import Tokenizer
 from arborvox.tree import HuffmanTree, save_tree
 
@@ -58,7 +57,7 @@ def make_experiment(
         bootstrap_seed=0,
         num_examples=5,
         recipe="name: made up\n",
-        surroundings={"Arborvox": "1.2.3", "Processor": "an abacus"},
+        environment={"Arborvox": "1.2.3", "Processor": "an abacus"},
         stats="stats.json",
         tokens="tokens/tokens.json",
         tree="tree.json",
@@ -84,14 +83,19 @@ def _make_run(
     for setting in settings:
         hypotheses = run / f"{setting}.jsonl"
         _write_hypotheses(hypotheses, rate, seed, num_utterances)
-        file = read_hypotheses(hypotheses)
-        scores = score_hypotheses(file.transcriptions, file.unit, num_samples=200)
-        write_json_atomic(run / f"{setting}.scores.json", scores_as_json(scores, file))
+        score_file(hypotheses)
         write_json_atomic(run / f"{setting}.speed.json", SPEED)
         paths["hypotheses"][setting] = f"{name}/{setting}.jsonl"
         paths["scores"][setting] = f"{name}/{setting}.scores.json"
         paths["speed"][setting] = f"{name}/{setting}.speed.json"
     return RunEntry(seed=seed, run=name, train_s=90.0, **paths)
+
+
+def score_file(hypotheses: Path) -> None:
+    """Write the scores of a hypothesis file beside it."""
+    file = read_hypotheses(hypotheses)
+    scores = score_hypotheses(file.transcriptions, file.unit, num_samples=200)
+    write_json_atomic(hypotheses.with_suffix(".scores.json"), scores_as_json(scores, file))
 
 
 STAGES = ("features", "encoder", "decoder", "output layer", "search")

@@ -7,11 +7,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_up import LANGUAGES, make_experiment
+from made_up import LANGUAGES, make_experiment, score_file
 
 from arborvox.errors import ArborvoxError
-from arborvox.report import make_report, sections
+from arborvox.report import sections
 from arborvox.report.experiment import load_experiment
+from arborvox.report.experiment_report import make_report
+from arborvox.report.markdown import render_table
+from arborvox.report.results import read_table
+from arborvox.score import counts, rates
 
 VOID = {"meta", "img", "line", "rect", "br"}
 
@@ -226,8 +230,54 @@ def test_models_with_other_test_sets_are_not_compared(tmp_path: Path) -> None:
     make_experiment(tmp_path, {"softmax": 0.4, "huffman": 0.1})
     path = tmp_path / "huffman-1/free.jsonl"
     path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
-    with pytest.raises(ArborvoxError, match=r"huffman-1/free\.jsonl holds other utterances"):
+    score_file(path)
+    with pytest.raises(ArborvoxError, match=r"free\.scores\.json tells of other utterances"):
         make_report(tmp_path, tmp_path / "report")
+
+
+def test_the_report_reads_the_scores_and_counts_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_experiment(tmp_path, {"softmax": 0.4, "huffman": 0.1})
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("edits are counted in the score stage alone")
+
+    monkeypatch.setattr(counts, "_count", refuse)
+    monkeypatch.setattr(rates, "substituted_units", refuse)
+    make_report(tmp_path, tmp_path / "report")
+    assert "**Huffman is better than Softmax.**" in (tmp_path / "report/report.md").read_text()
+
+
+def test_hypotheses_that_were_not_scored_are_not_shown(tmp_path: Path) -> None:
+    make_experiment(tmp_path, {"softmax": 0.4})
+    path = tmp_path / "softmax-0/free.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(ArborvoxError, match=r"free\.jsonl holds other utterances than were scored"):
+        make_report(tmp_path, tmp_path / "report")
+
+
+def test_old_and_damaged_scores_are_refused(tmp_path: Path) -> None:
+    make_experiment(tmp_path, {"softmax": 0.4})
+    path = tmp_path / "softmax-0/free.scores.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(stored | {"arborvox_scores": 1}))
+    with pytest.raises(ArborvoxError, match="no scores of version 2; score the hypotheses again"):
+        make_report(tmp_path, tmp_path / "report")
+    for broken in ({"utterances": {"ca": {"ca-0": {}}}}, {"confusions": [1]}, {"total": []}):
+        path.write_text(json.dumps(stored | broken))
+        with pytest.raises(ArborvoxError, match="is damaged"):
+            make_report(tmp_path, tmp_path / "report")
+
+
+def test_the_json_has_the_tables_and_numbers_of_the_page(reported: Path, markdown: str) -> None:
+    stored = json.loads((reported / "report/report.json").read_text(encoding="utf-8"))
+    assert stored["command"] == "arborvox run made_up.yaml --out somewhere"
+    assert {"free-cer", "inventory-wer", "models", "data", "confusions"} <= set(stored["tables"])
+    for name in stored["tables"]:
+        assert render_table(read_table(reported / "report/report.json", name)) in markdown
+    pooled = stored["analyses"]["free"]["metrics"]["cer"]["models"]["Huffman"]["scores"]["pooled"]
+    assert f"{100 * pooled['rate']['value']:.1f}" in markdown
 
 
 def test_an_experiment_survives_its_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from arborvox.version import VERSION
 PACKAGES = ("torch", "numpy", "numba", "lhotse")
 
 
-def describe_surroundings() -> dict[str, str]:
+def describe_environment() -> dict[str, str]:
     """Return facts in words, for people who repeat an experiment."""
     facts = {
         "Arborvox": f"{VERSION}{_commit()}",

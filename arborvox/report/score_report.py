@@ -1,14 +1,23 @@
 """`arborvox score`, from a hypothesis file to tables."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from arborvox.score.bootstrap import Estimate
-from arborvox.score.counts import Metric
-from arborvox.score.hypotheses import HypothesisFile, read_hypotheses
-from arborvox.score.rates import MetricScores, RateScore, Scores, SetSize, score_hypotheses
-from arborvox.score.tables import Table, escape_markdown, percent, show_result, write_result
+from arborvox.report.document import Block, Cell, Document, Heading, Notes, Table
+from arborvox.report.markdown import render_markdown
+from arborvox.report.result_files import result_prefix, write_result
+from arborvox.report.terminal import show
+from arborvox.report.wording import percent, percent_interval
+from arborvox.score import (
+    Estimate,
+    Metric,
+    RateScore,
+    Scores,
+    SetSize,
+    read_hypotheses,
+    score_hypotheses,
+    scores_as_json,
+)
 
 # Below this many utterances a bootstrap interval is known to be too narrow.
 FEW_UTTERANCES = 20
@@ -19,43 +28,39 @@ def report_scores(path: Path, out: Path | None, *, seed: int, num_samples: int) 
     """Score a hypothesis file; show the tables and write them beside it, or under `out`."""
     file = read_hypotheses(path)
     scores = score_hypotheses(file.transcriptions, file.unit, seed=seed, num_samples=num_samples)
-    tables = [score_table(metric, scores) for metric in scores.metrics]
-    notes = score_notes(scores, file.normalisation)
-    show_result([*(table.rich() for table in tables), "\n".join(notes)])
-    title = f"# Scores of {escape_markdown(path.name)}\n"
-    listed = "".join(f"- {escape_markdown(note)}\n" for note in notes)
+    blocks: list[Block] = []
+    for metric in scores.metrics:
+        blocks += [Heading(f"{metric.label} in %"), score_table(metric, scores)]
+    blocks.append(Notes(tuple(score_notes(scores, file.normalisation))))
+    document = Document(f"Scores of {path.name}", "", tuple(blocks))
+    show(document)
+    prefix = result_prefix(out, path.parent, f"{path.stem}.scores")
     write_result(
-        result_prefix(out, path.parent, f"{path.stem}.scores"),
-        "\n".join([title, *(table.markdown() for table in tables), listed]),
+        prefix,
+        render_markdown(document, prefix.parent),
         {".csv": score_rows(scores)},
         scores_as_json(scores, file),
     )
     return scores
 
 
-def result_prefix(out: Path | None, folder: Path, name: str) -> Path:
-    """Settle where results go: the prefix that was asked for, or the usual name in a folder."""
-    if out is None:
-        return folder / name
-    return out / name if out.is_dir() else out
-
-
 def score_table(metric: Metric, scores: Scores) -> Table:
     """Lay out one metric, a row a language, the two overall rows last."""
     by_metric = scores.metrics[metric]
     rows = [
-        (name, *_cells(score, scores.sizes[name])) for name, score in by_metric.languages.items()
+        (Cell(name), *_cells(score, scores.sizes[name]))
+        for name, score in by_metric.languages.items()
     ]
-    rows.append((OVERALL_LABELS["macro"], "", "", *_rate_cells(by_metric.macro), "", "", "", ""))
-    rows.append((OVERALL_LABELS["pooled"], *_cells(by_metric.pooled, scores.total)))
+    none = Cell("")
+    macro = (none, none, *_rate_cells(by_metric.macro), none, none, none, none)
+    rows.append((Cell(OVERALL_LABELS["macro"]), *macro))
+    rows.append((Cell(OVERALL_LABELS["pooled"]), *_cells(by_metric.pooled, scores.total)))
     return Table(
-        f"{metric.label} in %",
         (
             "Language", "Utterances", metric.unit_names.capitalize(), metric.label, "95 % interval",
             "Sub", "Del", "Ins", "<unk>",
         ),
         tuple(rows),
-        bold=frozenset((number, 3) for number in range(len(rows))),
     )  # fmt: skip
 
 
@@ -103,49 +108,18 @@ def score_rows(scores: Scores) -> list[list[Any]]:
     return rows
 
 
-def scores_as_json(scores: Scores, file: HypothesisFile) -> dict[str, Any]:
-    """Turn scores into what the JSON file holds; rates are fractions."""
-    return {
-        "arborvox_scores": 1,
-        "file": file.path.name,
-        "header": dict(file.header),
-        "seed": scores.seed,
-        "num_samples": scores.num_samples,
-        "sizes": {name: asdict(size) for name, size in scores.sizes.items()},
-        "total": asdict(scores.total),
-        "metrics": {
-            metric.value: metric_as_json(by_metric) for metric, by_metric in scores.metrics.items()
-        },
-    }
+def _rate_cells(rate: Estimate) -> tuple[Cell, Cell]:
+    return Cell(percent(rate.value), strong=True), Cell(percent_interval(rate))
 
 
-def metric_as_json(scores: MetricScores) -> dict[str, Any]:
-    """Turn one metric's scores into JSON."""
-    return {
-        "languages": {name: asdict(score) for name, score in scores.languages.items()},
-        "macro": asdict(scores.macro),
-        "pooled": asdict(scores.pooled),
-    }
-
-
-def interval_text(estimate: Estimate, *, signed: bool = False) -> str:
-    """Write an interval in per cent: 4.90 … 5.71."""
-    sign = "+" if signed else ""
-    return f"{100 * estimate.low:{sign}.2f} … {100 * estimate.high:{sign}.2f}"
-
-
-def _rate_cells(rate: Estimate) -> tuple[str, str]:
-    return percent(rate.value), interval_text(rate)
-
-
-def _cells(score: RateScore, size: SetSize) -> tuple[str, ...]:
+def _cells(score: RateScore, size: SetSize) -> tuple[Cell, ...]:
     counts = score.counts
     edits = (counts.substitutions, counts.deletions, counts.insertions, size.num_unknown)
     return (
-        str(size.num_utterances),
-        str(counts.num_reference),
+        Cell(str(size.num_utterances)),
+        Cell(str(counts.num_reference)),
         *_rate_cells(score.rate),
-        *map(str, edits),
+        *(Cell(str(count)) for count in edits),
     )
 
 

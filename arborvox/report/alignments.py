@@ -5,10 +5,20 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from arborvox.score.counts import AlignedUnit, Edit, Metric, align, split_units
+from arborvox.report.document import Example
+from arborvox.score import AlignedUnit, Edit, Metric, align, split_units
 
 MARKS = {Edit.hit: "", Edit.substitution: "S", Edit.deletion: "D", Edit.insertion: "I"}
 NOTHING, VISIBLE_SPACE, DOTTED_CIRCLE, UNPRINTABLE = "*", "␣", "◌", "�"
+
+
+def draw_example(example: Example) -> str:
+    """Draw what each model heard of an utterance, one below the other."""
+    return "\n\n".join(
+        f"{hearing.label} ({hearing.note})\n"
+        + draw_alignment(example.reference, hearing.text, example.metric)
+        for hearing in example.hearings
+    )
 
 
 def draw_alignment(reference: str, hypothesis: str, metric: Metric, *, width: int = 88) -> str:

@@ -22,6 +22,7 @@ from arborvox.pipeline.decoding import (
 from arborvox.pipeline.fingerprints import digest_listing, digest_source, digest_value
 from arborvox.pipeline.stages import Stage, recorded_settings
 from arborvox.pipeline.variants import Variant, order_by_need
+from arborvox.score.storage import SCORES_VERSION
 from arborvox.training.state import FREE_KEYS, LEARNT_SECTIONS
 from arborvox.tree import TREES
 
@@ -295,7 +296,7 @@ class _Planner:
 
     def _score(self, leg: Leg, setting: str, decode: Stage) -> Stage:
         config = leg.recipe.report
-        settings = {"samples": config.samples, "seed": config.seed}
+        settings = {"samples": config.samples, "seed": config.seed, "format": SCORES_VERSION}
         hypotheses = decode.folder / HYPOTHESES
         return self._stage(
             (f"runs/{leg.variant.name}/seed-{leg.seed}/score-{setting}",),
