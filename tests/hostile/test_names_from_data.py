@@ -11,7 +11,7 @@ from budgets import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arborvox.config import CorpusConfig, FolderConfig
+from arborvox.config import FolderCorpus
 from arborvox.corpora import prepare
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
@@ -113,7 +113,7 @@ def test_a_test_set_of_any_languages_is_split_inside_its_folder(codes: list[str]
             units = ("<eos>", "<unk>", "a", "b")
             tokenizer = Tokenizer("char", units, dict.fromkeys(made, (1, 1, 1, 1)))
             tokenizer.save(Path(place) / "tokens.json")
-            _find_inventories(CorpusConfig(), list(made), Path(place) / "tokens.json", folder)
+            _find_inventories(FolderCorpus(), list(made), Path(place) / "tokens.json", folder)
         except ArborvoxError:
             made = {}
         files = {file for file in Path(place).rglob("*") if file.is_file()}
@@ -128,7 +128,7 @@ def test_a_table_with_any_language_writes_in_its_folder_alone(code: str) -> None
     with tempfile.TemporaryDirectory() as place:
         table, out = Path(place) / "t.jsonl", Path(place) / "out"
         table.write_text(json.dumps({"path": "a.wav", "text": "a", "language": code}) + "\n")
-        config = CorpusConfig(source=str(table), folder=FolderConfig())
+        config = FolderCorpus(source=str(table))
         with pytest.raises(ArborvoxError):  # there is no a.wav
             prepare(config, out, jobs=1)
         assert all(file == table or file.is_relative_to(out) for file in Path(place).iterdir())
