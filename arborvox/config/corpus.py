@@ -51,6 +51,8 @@ class CorpusConfig(Section):
     hours: float | None = Field(None, gt=0)
     digits: Literal["keep", "drop", "reject"] = "reject"
     foreign: Literal["keep", "drop", "reject"] = "reject"
+    # The vowel signs of Arabic, which some texts have and most leave out.
+    harakat: Literal["keep", "drop"] = "keep"
     check: Literal["auto", "headers", "decode"] = "auto"
     min_duration_s: float = Field(0.1, ge=0)
     max_duration_s: float = Field(30.0, gt=0)

@@ -52,7 +52,10 @@ def _normalise(rows: list[Row], config: CorpusConfig, skipped: list[Skipped]) ->
         else:
             if row.language not in normalizers:
                 normalizers[row.language] = Normalizer(
-                    row.language, digits=config.digits, foreign=config.foreign
+                    row.language,
+                    digits=config.digits,
+                    foreign=config.foreign,
+                    harakat=config.harakat,
                 )
             text, problem = normalizers[row.language](row.text)
         if problem:

@@ -109,6 +109,8 @@ def _corpus_settings(corpus: CorpusConfig) -> dict[str, Any]:
     settings = corpus.model_dump(mode="json")
     for section in {"folder", "synthetic"} - {corpus.kind}:
         del settings[section]
+    if corpus.harakat == "keep":  # unnamed, as in experiments from before there was a choice
+        del settings["harakat"]
     return {**settings, "more": [_corpus_settings(part) for part in corpus.more]}
 
 
