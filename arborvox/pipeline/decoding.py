@@ -117,14 +117,14 @@ def _find_inventories(
 ) -> dict[str, Path]:
     """Take the corpus's own inventories, or else the units that each language was trained with."""
     if corpus.kind == "ucla" and corpus.source is not None:
-        listed = {path.parent.parent.name: path for path in _ucla_inventories(corpus)}
+        found = {path.parent.parent.name: path for path in _ucla_inventories(corpus)}
         for language in languages:
-            if language not in listed:
+            if language not in found:
                 raise ArborvoxError(
                     f"{corpus.source} has no {language}/{UCLA_INVENTORY}; set decode.inventory to "
                     "none."
                 )
-        return {language: listed[language] for language in languages}
+        return {language: found[language] for language in languages}
     tokenizer = Tokenizer.load(tokens)
     inventories = {}
     for language in languages:
