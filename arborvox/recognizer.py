@@ -10,7 +10,8 @@ from arborvox.console import progress, say, warn
 from arborvox.decode.engine import DecodeConfig, Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.segments import SpeechSegment, split_at_pauses
-from arborvox.decode.transcript import WRITERS, Segment, Transcript, Word
+from arborvox.decode.transcript import WRITERS, Segment, Transcript
+from arborvox.decode.words import Word, cut_word
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_text_atomic
 from arborvox.model.checkpoint import load_checkpoint
@@ -78,7 +79,7 @@ class Recognizer:
         )
 
     def _words(self, start_s: float, found: Hypothesis) -> Iterable[Word]:
-        """Yield stretches of tokens between spaces, or every phone."""
+        """Yield stretches of tokens between spaces, cut where a script has none, or every phone."""
         tokenizer = self.engine.tokenizer
         groups: list[list[int]] = [[]]  # places of tokens
         for place, token in enumerate(found.tokens):
@@ -92,12 +93,15 @@ class Recognizer:
             text = tokenizer.decode([found.tokens[place] for place in group]).strip()
             if not text:
                 continue
-            begin = end = None
-            if times_s:
-                begin = round(start_s + times_s[group[0]][0], 3)
-                end = round(start_s + times_s[group[-1]][1], 3)
-            confidence = float(np.mean([found.confidences[place] for place in group]))
-            yield Word(text, begin, end, round(confidence, 4))
+            units = []
+            for place in group:
+                begin = end = None
+                if times_s:
+                    begin, end = (round(start_s + time_s, 3) for time_s in times_s[place])
+                unit = tokenizer.decode([found.tokens[place]]).strip()
+                units.append(Word(unit, begin, end, found.confidences[place]))
+            confidence = round(float(np.mean([unit.confidence for unit in units])), 4)
+            yield from cut_word(Word(text, units[0].start_s, units[-1].end_s, confidence), units)
 
 
 def load(run: str | Path, config: DecodeConfig | None = None) -> Recognizer:

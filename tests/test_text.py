@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arborvox.text import Normalizer
+from arborvox.text.rules import RULES, Rule
 
 LANGUAGES = [
     *("ca", "es", "fr", "it", "pt", "be", "cs", "pl", "ru", "uk", "ba", "ky", "tr", "tt", "uz"),
     *("hsb", "sl", "cv", "sah", "el", "lt", "he", "haw", "mt", "nl", "oc", "hi", "ml", "bn", "fa"),
     *("ar", "th", "zh-CN", "ja", "ko", "ka", "hy-AM", "yo", "uz-Cyrl", "sr", "x-x"),
+    *("ro", "kab", "dv", "lo", "nan-tw", "mn-Mong", "ff-Adlm", "x-village"),
 ]
 POLICIES = ("keep", "drop", "reject")
 CASES = ("lower", "keep")
@@ -28,7 +30,7 @@ def normalizer_of(language: str, policy: str = "reject", case: str = "lower") ->
 # Characters that interact: letters with case and context, marks, joiners, apostrophes, look-alikes.
 TROUBLE = (
     "aAiIİıoOgGlLnNeEсСаАіІəçĕӑΣσςßẞǅŀﬁ'’ʻʼ`·•-. \u00ad\u200b\u200c\u200d\u0301\u0307\u030c\u0327"
-    "\u0323Jjक़न्യന്ত্कमیكهﻻـ๐ำกはｶﾞ漢한ᄀ\u1161१1½Ⅷ〇\ufffd\ud800\x00\x01\t\n\ufe0f\u20e3\u180eᠠ𝐀՞ա"
+    "\u0323Jjक़न्യന്ত্कमیكهﻻـ๐ำกはｶﾞ漢한ᄀ\u1161१1½Ⅷ〇\ufffd\ud800\x00\x01\t\n\ufe0f\u20e3\u180eᠠ𝐀՞ա，。、ー\u0e4d\u0e32\u0e49ﷲ\u064e\u0670s"
 )
 sentences = st.one_of(
     st.text(st.characters(), max_size=30), st.text(st.sampled_from(TROUBLE), max_size=14)
@@ -42,7 +44,7 @@ def is_allowed(character: str, policy: str) -> bool:
     is_number = category[0] == "N" and character != "〇"
     if is_number:
         return policy != "drop"
-    return category[0] in "LM" or character in " '·׳〇\u200c\u200d\u180e"
+    return category[0] in "LM" or character in " '-·׳〇ﷲ\u200c\u200d\u180e"
 
 
 @laws
@@ -136,7 +138,7 @@ def test_case_follows_the_language(language: str, sentence: str, expected: str) 
         ("mt", "Ta' Malta ‘dar’", "ta' malta dar"),
         ("en", "'Tis the dogs' 'n' rock''n roll", "tis the dogs n rock'n roll"),
         ("he", "צה\"ל, ג'ירפה", "צהל ג׳ירפה"),
-        ("zh", "他说:‘你好’吗", "他说 你好 吗"),
+        ("zh", "他说:‘你好’吗", "他说你好吗"),
     ],
 )
 def test_apostrophes_are_unified_and_quotation_marks_removed(
@@ -180,8 +182,8 @@ def test_letters_from_the_wrong_keyboard_are_put_right(
         ("ar", "مـــرحبًا، يا ﻻعب!", "مرحبًا يا لاعب"),
         ("fa", "می\u200cخواهم\u200c.", "می\u200cخواهم"),
         ("ka", "გამარჯობა!", "გამარჯობა"),
-        ("zh-CN", "你好，世界。二〇一九", "你好 世界 二〇一九"),
-        ("ja", "ｶﾞｷﾞ、コーヒー", "ガギ コーヒー"),
+        ("zh-CN", "你好，世界。二〇一九", "你好世界二〇一九"),
+        ("ja", "ｶﾞｷﾞ、コーヒー", "ガギコーヒー"),
         ("ko", "안녕하세요, 세계", "안녕하세요 세계"),
         ("sah", "Саха тыла, үөрэҕэ.", "саха тыла үөрэҕэ"),
         ("hy-AM", "Ինչպե՞ս ես։", "ինչպես ես"),
@@ -198,8 +200,8 @@ def test_every_script_survives(language: str, sentence: str, expected: str) -> N
 @pytest.mark.parametrize(
     ("language", "sentence", "expected"),
     [
-        ("fr", "est-ce — vraiment… «oui»?", "est ce vraiment oui"),
-        ("pt", "disse\u2011me\u00a0que", "disse me que"),
+        ("fr", "est-ce — vraiment… «oui»?", "est-ce vraiment oui"),
+        ("pt", "disse\u2011me\u00a0que", "disse-me que"),
         ("es", "co\u00adche\u200b ❤️ & ¿sí?", "coche sí"),
         ("uk", "за\u0301мок", "замок"),
         ("ca", "catal\u031fà", "català"),
@@ -263,3 +265,63 @@ def test_real_prompts_have_the_alphabet_of_their_language(data_root: Path, langu
     assert set("".join(usable)) <= set(ALPHABETS[language] + " ")
     assert len(usable) >= 0.997 * len(lines)
     assert all(normalize(text) == (text, "") for text in usable)
+
+
+SUBTAGS = {"Thaana": "Thaa", "Thai": "Thai", "Lao": "Laoo", "Han": "Hani", "Katakana": "Kana"}
+ROWS = [
+    (rule, language, sentence, expected)
+    for rule in RULES
+    for language in (*rule.languages, *(f"und-{SUBTAGS.get(s, s[:4])}" for s in rule.scripts))
+    for sentence, expected in rule.examples.items()
+]
+
+
+@pytest.mark.parametrize(("rule", "language", "sentence", "expected"), ROWS)
+def test_each_rule_does_what_its_examples_say(
+    rule: Rule, language: str, sentence: str, expected: str
+) -> None:
+    assert rule.source
+    assert Normalizer(language, foreign="keep")(sentence) == (expected, "")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: " ".join((*rule.languages, *rule.scripts)))
+def test_without_its_rule_a_language_loses_what_the_examples_show(rule: Rule) -> None:
+    plain = Normalizer("en", foreign="keep")
+    assert any(plain(sentence)[0] != expected for sentence, expected in rule.examples.items())
+
+
+def test_the_rules_are_of_their_own_language_alone() -> None:
+    assert Normalizer("es")("dímelo, s-a; est-ce") == ("dímelo s a est ce", "")
+    assert Normalizer("ko")("네, 네") == ("네 네", "")
+    assert Normalizer("zh", foreign="keep")("你好, Hello,world 好") == ("你好 hello world 好", "")
+    assert Normalizer("zh")("你好 世界") == ("你好 世界", ""), "a space that was typed stays"
+    assert Normalizer("th")("ใช่, ครับ") == ("ใช่ ครับ", "")
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence", "expected"),
+    [
+        ("mn-Mong", "ᠮᠣᠩᠭᠣᠯ ᠪᠢᠴᠢᠭ᠃", "ᠮᠣᠩᠭᠣᠯ ᠪᠢᠴᠢᠭ"),
+        ("ff-Adlm", "𞤆𞤵𞤤𞤢𞤪, 𞤆", "𞤨𞤵𞤤𞤢𞤪 𞤨"),
+        ("pa-Arab", "پنجابی", "پنجابی"),
+        ("zh-Hant", "繁體，字", "繁體字"),
+        ("ja-Jpan", "漢字カナ", "漢字カナ"),
+        ("x-village-Mong", "abc", "abc"),
+    ],
+)
+def test_a_script_that_the_tag_names_is_native(language: str, sentence: str, expected: str) -> None:
+    assert Normalizer(language)(sentence) == (expected, "")
+
+
+def test_a_script_that_the_tag_names_makes_others_foreign() -> None:
+    assert Normalizer("mn-Mong")("монгол")[1] == "foreign script (Cyrillic)"
+    assert Normalizer("mn")("ᠮᠣᠩᠭᠣᠯ")[1] == "foreign script (Mongolian)"
+    assert Normalizer("dv")("الله")[1] == "foreign script (Arabic)"
+
+
+def test_harakat_are_kept_or_dropped_as_asked() -> None:
+    sentence = "مُحَمَّدٌ رَسُولُ آلِ هٰذا"
+    assert Normalizer("ar")(sentence) == (unicodedata.normalize("NFC", sentence), "")
+    drop = Normalizer("ar", harakat="drop")
+    assert drop(sentence) == ("محمد رسول آل هذا", "")
+    assert pickle.loads(pickle.dumps(drop))(sentence) == drop(sentence)

@@ -13,6 +13,7 @@ Split = Literal["speaker", "paper", "official"]
 DrawnSplit = Literal["speaker", "paper"]  # where no release brings its own
 HeldOut = Literal["utterances", "languages"]
 Policy = Literal["reject", "drop", "keep"]
+Harakat = Literal["keep", "drop"]
 Check = Literal["auto", "headers", "decode"]
 
 # What is written, and the tree over it.

@@ -12,6 +12,7 @@ from arborvox.config.choices import (
     CorpusKind,
     CorpusUnit,
     DrawnSplit,
+    Harakat,
     HeldOut,
     Policy,
     Split,
@@ -80,6 +81,10 @@ class WrittenCorpus(CorpusConfig):
     )
     foreign: Policy = Field(
         "reject", description="Letters of another script: reject the sentence, drop, or keep."
+    )
+    harakat: Harakat = Field(
+        "keep",
+        description="The vowel signs of Arabic, which most texts leave out: keep, or drop them.",
     )
 
 

@@ -218,7 +218,9 @@ class _Judge:
         self, language: str, folder: Path, columns: _Columns, config: ReleaseCorpus
     ) -> None:
         self.columns = columns
-        self.normalizer = Normalizer(language, digits=config.digits, foreign=config.foreign)
+        self.normalizer = Normalizer(
+            language, digits=config.digits, foreign=config.foreign, harakat=config.harakat
+        )
         self.phones: dict[bytes, str] | None = None
         self.reader: PhoneReader | None = None
         if config.unit == "phones":

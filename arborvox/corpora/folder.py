@@ -49,7 +49,10 @@ def _normalise(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) ->
         else:
             if row.language not in normalizers:
                 normalizers[row.language] = Normalizer(
-                    row.language, digits=config.digits, foreign=config.foreign
+                    row.language,
+                    digits=config.digits,
+                    foreign=config.foreign,
+                    harakat=config.harakat,
                 )
             text, problem = normalizers[row.language](row.text)
         if problem:

@@ -1,25 +1,16 @@
 """Transcripts, and how they are written: text, JSON, and two kinds of subtitles."""
 
 import json
-import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from arborvox.decode.words import Word, cut_clusters, cut_text, num_columns
+
 # What people can read while it stands there: two lines of a usual width, for a few seconds.
-CUE_LINE_CHARS, CUE_LINES = 42, 2
+CUE_LINE_COLUMNS, CUE_LINES = 42, 2
 CUE_MAX_S = 7.0
 CUE_PAUSE_S = 0.6  # a new cue after it
 CUE_LINGER_S = 0.5  # a cue stays when its last word is over, if there is time
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word, or a phone, with its times in the recording; None where the model cannot tell."""
-
-    text: str
-    start_s: float | None
-    end_s: float | None
-    confidence: float
 
 
 @dataclass(frozen=True)
@@ -66,21 +57,56 @@ class Cue:
     text: str  # with line breaks
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """What no line break may part, with its times."""
+
+    text: str
+    start_s: float
+    end_s: float
+    spaced: bool  # whether a space stands before it
+
+
 def cut_into_cues(transcript: Transcript) -> list[Cue]:
     """Cut segments into subtitles at pauses, and where they would be too long to read."""
     cues: list[Cue] = []
     for segment in transcript.segments:
-        groups: list[list[tuple[str, float, float]]] = []
-        for word in _timed_words(segment):
-            if not groups or not _fits(groups[-1], word):
+        groups: list[list[_Piece]] = []
+        for piece in _timed_pieces(segment):
+            if not groups or not _fits(groups[-1], piece):
                 groups.append([])
-            groups[-1].append(word)
+            groups[-1].append(piece)
         for place, group in enumerate(groups):
-            later = groups[place + 1][0][1] if place + 1 < len(groups) else segment.end_s
-            start, end = group[0][1], group[-1][2]
-            lines = textwrap.wrap(" ".join(text for text, _, _ in group), CUE_LINE_CHARS)
+            later = groups[place + 1][0].start_s if place + 1 < len(groups) else segment.end_s
+            start, end = group[0].start_s, group[-1].end_s
+            lines = _fill_lines(group)
             cues.append(Cue(start, max(end, min(end + CUE_LINGER_S, later)), "\n".join(lines)))
     return cues
+
+
+def _timed_pieces(segment: Segment) -> Iterator[_Piece]:
+    """Yield words, or characters where there are no spaces, with spaces as the text has them."""
+    rest = segment.text
+    for text, start_s, end_s in _timed_words(segment):
+        spaced = rest[:1].isspace()
+        rest = rest.lstrip()[len(text) :]
+        pieces = _cut_wide(text)
+        per_char = (end_s - start_s) / len(text)
+        done = 0
+        for piece in pieces:
+            begin_s = start_s + done * per_char
+            done += len(piece)
+            piece_end_s = end_s if done == len(text) else start_s + done * per_char
+            yield _Piece(piece, begin_s, piece_end_s, spaced)
+            spaced = False
+
+
+def _cut_wide(text: str) -> list[str]:
+    """Cut a word at its characters where it has no other joints, or no line could hold it."""
+    pieces: list[str] = []
+    for piece in cut_text(text):
+        pieces += [piece] if num_columns(piece) <= CUE_LINE_COLUMNS else cut_clusters(piece)
+    return pieces
 
 
 def _timed_words(segment: Segment) -> list[tuple[str, float, float]]:
@@ -88,9 +114,9 @@ def _timed_words(segment: Segment) -> list[tuple[str, float, float]]:
     timed = [
         (word.text, word.start_s, word.end_s)
         for word in segment.words
-        if word.start_s is not None and word.end_s is not None
+        if word.text and word.start_s is not None and word.end_s is not None
     ]
-    if "".join(text for text, _, _ in timed) == segment.text.replace(" ", ""):
+    if _spells([text for text, _, _ in timed], segment.text):
         return timed
     texts = segment.text.split()
     per_char = (segment.end_s - segment.start_s) / max(sum(map(len, texts)), 1)
@@ -102,14 +128,36 @@ def _timed_words(segment: Segment) -> list[tuple[str, float, float]]:
     return words
 
 
-def _fits(group: list[tuple[str, float, float]], word: tuple[str, float, float]) -> bool:
+def _spells(words: Sequence[str], text: str) -> bool:
+    """Whether a text is these words, with or without spaces between them."""
+    rest = text
+    for word in words:
+        rest = rest.lstrip()
+        if not rest.startswith(word):
+            return False
+        rest = rest[len(word) :]
+    return not rest.strip()
+
+
+def _fits(group: list[_Piece], piece: _Piece) -> bool:
     """Whether a word may stand in the same cue as those before it."""
-    text = " ".join([*(text for text, _, _ in group), word[0]])
     return (
-        len(textwrap.wrap(text, CUE_LINE_CHARS)) <= CUE_LINES
-        and word[2] - group[0][1] <= CUE_MAX_S
-        and word[1] - group[-1][2] < CUE_PAUSE_S
+        len(_fill_lines([*group, piece])) <= CUE_LINES
+        and piece.end_s - group[0].start_s <= CUE_MAX_S
+        and piece.start_s - group[-1].end_s < CUE_PAUSE_S
     )
+
+
+def _fill_lines(pieces: Sequence[_Piece]) -> list[str]:
+    """Break a line before the piece that would make it too wide."""
+    lines: list[str] = []
+    for piece in pieces:
+        longer = f"{lines[-1]}{' ' * piece.spaced}{piece.text}" if lines else piece.text
+        if lines and num_columns(longer) <= CUE_LINE_COLUMNS:
+            lines[-1] = longer
+        else:
+            lines.append(piece.text)
+    return lines
 
 
 def to_txt(transcript: Transcript) -> str:

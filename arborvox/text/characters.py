@@ -12,6 +12,8 @@ LOOK = "\x00"
 APOSTROPHE = "'"
 MIDDLE_DOT = "·"
 BROKEN = "\ufffd"
+HYPHEN = "-"
+GAP = "\x02"  # punctuation where words stand without spaces
 DELETED = "\x01"  # a character that goes without a trace, after which its neighbours may compose
 JOINERS = "\u200c\u200d\u180e"  # zero-width non-joiner and joiner, Mongolian vowel separator
 
@@ -20,7 +22,12 @@ _MIDDLE_DOTS = frozenset("·•‧∙⋅・･")
 # Tatweel stretches a word, the Armenian marks of tone stand on a vowel inside it.
 _VANISHING = frozenset("\u0640՛՜՞՟")
 _PHONETIC_SIGNS = frozenset("ːˑˈˌ")  # letters by category, but a colon or a comma where they occur
+_HYPHENS = frozenset("-\u2010\u2011")
 _IDEOGRAPHIC_ZERO = "〇"
+# Short vowels, their absence, doubling, and the marks of recitation; never a hamza or a madda.
+_HARAKAT = frozenset(
+    map(chr, (*range(0x64B, 0x653), 0x670, *range(0x6D6, 0x6DD), *range(0x6DF, 0x6E5)))
+) | frozenset(map(chr, (0x6E7, 0x6E8, *range(0x6EA, 0x6EE))))
 _PRESENTATION_FORMS = (
     "<wide>",
     "<narrow>",
@@ -39,8 +46,9 @@ _IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
 class CharacterTable(dict[int, str]):
     """A table for `str.translate` that fills itself as characters turn up."""
 
-    def __init__(self, orthography: Orthography, *, lower: bool) -> None:
+    def __init__(self, orthography: Orthography, *, lower: bool, harakat: bool = True) -> None:
         super().__init__()
+        self._harakat = harakat
         self._orthography = orthography
         self._lower = lower
         self.has_marks = False  # whether a mark has turned up that is not looked at more closely
@@ -68,6 +76,12 @@ class CharacterTable(dict[int, str]):
             return LOOK + character
         if character == BROKEN or category == "Cs":
             return LOOK + BROKEN
+        if character in _HYPHENS and self._orthography.clitics:
+            return LOOK + HYPHEN
+        if character in self._orthography.own_signs:
+            return character
+        if character in _HARAKAT and not self._harakat:
+            return LOOK + DELETED
         if character in self._orthography.wrong_letters:
             return self._orthography.wrong_letters[character] or LOOK + DELETED
         if character in _VANISHING or category in ("Cf", "Me") or _IGNORABLE.match(character):
@@ -77,7 +91,7 @@ class CharacterTable(dict[int, str]):
         if character == _IDEOGRAPHIC_ZERO:
             category = "Lo"
         if category[0] not in "LMN" or character in _PHONETIC_SIGNS:
-            return " "
+            return LOOK + GAP if self._orthography.joined and category[0] in "PS" else " "
         lowered = self._lower_case(character) if self._lower else character
         if lowered != character:
             return lowered.translate(self)

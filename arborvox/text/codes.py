@@ -91,7 +91,7 @@ def _names() -> dict[str, str]:
     from langcodes.registry_parser import parse_registry
 
     names: dict[str, str] = {}
-    for entry in parse_registry():
+    for entry in parse_registry():  # type: ignore[no-untyped-call]
         if entry.get("Type") == "language" and ".." not in entry["Subtag"]:
             for name in entry["Description"]:
                 names.setdefault(name.lower(), entry["Subtag"])

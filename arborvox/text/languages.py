@@ -1,7 +1,13 @@
 """What the normaliser knows about each language: its scripts and the habits of its spelling."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import regex
+
+from arborvox.text.rules import RULES, Clitics
 
 # Languages by the script they are written in (ISO 639 codes, as Common Voice names them).
 _LANGUAGES_OF_SCRIPT = {
@@ -66,16 +72,28 @@ BRAHMIC_SCRIPTS = (
     *("Malayalam", "Sinhala", "Khmer", "Myanmar", "Tibetan"),
 )
 
-# ISO 15924 subtags that choose one of a language's scripts: uz-Cyrl, tt-Latn, sr-Latn.
-_SCRIPT_OF_SUBTAG = {
-    "latn": "Latin",
-    "cyrl": "Cyrillic",
-    "arab": "Arabic",
-    "deva": "Devanagari",
-    "grek": "Greek",
-    "hebr": "Hebrew",
-    "geor": "Georgian",
-    "tfng": "Tifinagh",
+# ISO 15924 subtags that choose one of a language's scripts (uz-Cyrl, sr-Latn) and are no script of
+# Unicode: styles of one, and several together. For all others Unicode has the same four letters.
+_NO_SCRIPTS = ("zinh", "zyyy", "zzzz")  # inherited, common, unknown
+_SUBTAGS = """
+    latn cyrl arab deva beng guru gujr orya taml telu knda mlym sinh thai laoo khmr mymr tibt geor
+    armn grek hebr ethi thaa tfng cher hang hani olck nkoo hira kana
+"""
+_SCRIPT_OF_SUBTAG = dict(zip(_SUBTAGS.split(), SCRIPT_NAMES, strict=True))
+_SCRIPTS_OF_SUBTAG = {
+    "hans": ("Han",),
+    "hant": ("Han",),
+    "hanb": ("Han", "Bopomofo"),
+    "jpan": ("Han", "Hiragana", "Katakana"),
+    "hrkt": ("Hiragana", "Katakana"),
+    "kore": ("Hangul", "Han"),
+    "aran": ("Arabic",),
+    "cyrs": ("Cyrillic",),
+    "latf": ("Latin",),
+    "latg": ("Latin",),
+    "syre": ("Syriac",),
+    "syrj": ("Syriac",),
+    "syrn": ("Syriac",),
 }
 
 # I and i are two letters here, each with its own capital: I ı, İ i.
@@ -141,6 +159,10 @@ class Orthography:
     elided: str = ""
     middle_dot: str = ""  # letters between which a middle dot belongs
     respelled: Mapping[str, str] = field(default_factory=dict)  # whole words
+    clitics: Clitics | None = None  # words that are joined by a hyphen; other hyphens are spaces
+    own_signs: str = ""  # characters of other scripts that are written here as they are
+    reordered: tuple[tuple[str, str], ...] = ()  # patterns of marks, and their one spelling
+    joined: bool = False  # no space where a comma was
 
 
 _DUTCH = Orthography(leading="n|t|s|k|m|r|ns")
@@ -174,8 +196,7 @@ _HABITS = {
 def orthography(language: str) -> Orthography:
     """What is known of a language by its code (uz, pt-BR, uz-Cyrl); defaults for unknown ones."""
     base, *subtags = language.lower().replace("_", "-").split("-")
-    chosen = [_SCRIPT_OF_SUBTAG[tag] for tag in subtags if tag in _SCRIPT_OF_SUBTAG]
-    scripts = tuple(chosen) or _SCRIPTS.get(base, ())
+    scripts = _chosen_scripts([base, *subtags]) or _SCRIPTS.get(base, ())
     lookalikes: dict[str, str] = {}
     if "Cyrillic" in scripts and "Latin" not in scripts:
         lookalikes = _LATIN_TO_CYRILLIC | _MORE_LATIN_TO_CYRILLIC.get(base, {})
@@ -183,11 +204,32 @@ def orthography(language: str) -> Orthography:
         lookalikes = _CYRILLIC_TO_LATIN
     elif "Greek" in scripts:
         lookalikes = _LATIN_TO_GREEK
+    special: dict[str, Any] = {}
+    for rule in RULES:
+        if rule.holds(base, scripts):
+            special |= rule.sets
     return replace(
         _HABITS.get(base, Orthography()),
+        **special,
         scripts=scripts,
         composed=base in _COMPOSED_LANGUAGES,
         dotted_i=base in _DOTTED_I_LANGUAGES,
         wrong_letters=_WRONG_LETTERS.get(base, {}),
         lookalikes=lookalikes,
     )
+
+
+def _chosen_scripts(tags: list[str]) -> tuple[str, ...]:
+    """Return the script that a tag names after its language: any that Unicode has."""
+    for tag in tags:
+        if len(tag) == 1:  # what follows is private, or an extension
+            break
+        if tag in _SCRIPTS_OF_SUBTAG:
+            return _SCRIPTS_OF_SUBTAG[tag]
+        if tag in _SCRIPT_OF_SUBTAG:
+            return (_SCRIPT_OF_SUBTAG[tag],)
+        if len(tag) == 4 and tag.isalpha() and tag not in _NO_SCRIPTS:
+            with contextlib.suppress(regex.error):  # a script that has no characters yet
+                regex.compile(rf"\p{{Script={tag}}}")
+                return (tag.capitalize(),)
+    return ()

@@ -12,6 +12,8 @@ from arborvox.text.characters import (
     APOSTROPHE,
     BROKEN,
     DELETED,
+    GAP,
+    HYPHEN,
     JOINERS,
     LOOK,
     MIDDLE_DOT,
@@ -53,19 +55,30 @@ class Normalizer:
         digits: Policy = "reject",
         foreign: Policy = "reject",
         case: Literal["lower", "keep"] = "lower",
+        harakat: Literal["keep", "drop"] = "keep",
     ) -> None:
         self.language = language
         self.digits = digits
         self.foreign = foreign
         self.case = case
+        self.harakat = harakat
         self._orthography = orthography(language)
-        self._table = CharacterTable(self._orthography, lower=case == "lower")
+        self._table = CharacterTable(
+            self._orthography, lower=case == "lower", harakat=harakat == "keep"
+        )
+        self._reordered = [
+            (re.compile(pattern), spelling) for pattern, spelling in self._orthography.reordered
+        ]
         self._has_final_sigma = case == "lower" and "Greek" in self._orthography.scripts
         self._word_marks = WordMarks(self._orthography)
 
     def __reduce__(self) -> Any:
         make = functools.partial(
-            Normalizer, digits=self.digits, foreign=self.foreign, case=self.case
+            Normalizer,
+            digits=self.digits,
+            foreign=self.foreign,
+            case=self.case,
+            harakat=self.harakat,
         )
         return make, (self.language,)
 
@@ -81,6 +94,8 @@ class Normalizer:
         """Return the text, the problem, and whether another pass would change nothing."""
         if not sentence.isascii() and not unicodedata.is_normalized("NFC", sentence):
             sentence = unicodedata.normalize("NFC", sentence)
+        for pattern, spelling in self._reordered:
+            sentence = pattern.sub(spelling, sentence)
         if self._has_final_sigma and "Σ" in sentence:
             sentence = sentence.lower()  # lower() knows which sigma ends a word; a table cannot
         text = " ".join(sentence.translate(self._table).split())
@@ -94,8 +109,8 @@ class Normalizer:
         """Decide about the characters whose fate depends on their neighbours or on a policy."""
         marked = set(_MARKED.findall(text))
         text = text.replace(LOOK, "")
-        if marked == {APOSTROPHE}:
-            return self._finish(self._word_marks.settle_apostrophes(text), "")
+        if marked <= {APOSTROPHE, HYPHEN, GAP}:
+            return self._finish(self._settle_marks(text, marked), "")
         numbers = {character for character in marked if unicodedata.category(character)[0] == "N"}
         foreign = {
             character
@@ -112,11 +127,20 @@ class Normalizer:
         if MIDDLE_DOT in marked:
             text = self._word_marks.settle_middle_dots(text)
         text = text.replace(DELETED, "")
-        if APOSTROPHE in marked:
-            text = self._word_marks.settle_apostrophes(text)
+        text = self._settle_marks(text, marked)
         if not unicodedata.is_normalized("NFC", text) or (foreign and self._repair(text) != text):
             return text, problem, False
         return self._finish(" ".join(text.split()), problem)
+
+    def _settle_marks(self, text: str, marked: set[str]) -> str:
+        """Keep the signs that are spelling where they stand; the others become spaces."""
+        if GAP in marked or APOSTROPHE in marked:
+            text = self._word_marks.settle_gaps(text)
+        if HYPHEN in marked:
+            text = self._word_marks.settle_hyphens(text)
+        if APOSTROPHE in marked:
+            text = self._word_marks.settle_apostrophes(text)
+        return " ".join(text.split())
 
     def _finish(self, text: str, problem: str) -> tuple[str, str, bool]:
         if _ORPHAN_MARKS.search(text):

@@ -103,7 +103,7 @@ def sequential_palette(count: int) -> tuple[str, ...]:
 def display_name(unit: str) -> str:
     """Return a unit as it can be seen: spaces and lone marks get a sign to stand on."""
     shown = unit.replace(" ", "␣")
-    return f"◌{shown}" if unicodedata.combining(shown[:1] or " ") else shown
+    return f"◌{shown}" if unicodedata.category(shown[:1] or " ")[0] == "M" else shown
 
 
 def _lay_out(tree: CodeTree) -> _Layout:
@@ -215,7 +215,7 @@ def _draw_labels(axes: Any, units: Sequence[str], layout: _Layout, radius_in: fl
 
 def _num_columns(name: str) -> int:
     """Count the characters of a name that stand beside each other, not on top."""
-    return sum(not unicodedata.combining(character) for character in name)
+    return sum(unicodedata.category(character) not in ("Mn", "Me") for character in name)
 
 
 def _draw_legend(figure: Any, colouring: Colouring) -> None:

@@ -1,10 +1,13 @@
-"""Pictures that look the same on every machine and are the same bytes each time."""
+"""Pictures that are the same bytes each time; letters that matplotlib lacks come from elsewhere."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+from arborvox.console import warn
 from arborvox.errors import ArborvoxError
 from arborvox.files import atomic_path
+from arborvox.tree.fonts import BASE_FONT, find_fonts, name_fonts, texts_of
 
 # Dates and versions would make each run's file another one.
 _METADATA: dict[str, dict[str, None]] = {
@@ -29,10 +32,31 @@ def picture_format(path: Path) -> str:
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure in one stroke; glyphs are drawn as shapes, so no viewer lacks a font."""
+    """Write a figure in one stroke.
+
+    An SVG's text stays text, in the viewer's own fonts. A PNG's is drawn here, with the fonts that
+    this machine has; where it has none for a script, one sentence says which to install.
+    """
     from matplotlib import rc_context
 
     name = picture_format(path)
-    settings = {"svg.hashsalt": "arborvox", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
-    with rc_context(settings), atomic_path(path) as part:
+    families = ["sans-serif"]
+    if name == "png":
+        families, missing = find_fonts({c for text in texts_of(figure) for c in text.get_text()})
+        if missing:
+            warn(
+                f"{path}: {len(missing)} letters are boxes, because this machine has no font for "
+                f"them; install {', '.join(name_fonts(missing))}, or draw an .svg, which the "
+                "viewer's fonts are used for."
+            )
+    for text in texts_of(figure):
+        text.set_fontfamily(families)
+    settings = {
+        "svg.hashsalt": "arborvox",
+        "svg.fonttype": "none",
+        "font.sans-serif": [BASE_FONT],  # and in an SVG, after it, any that the viewer has
+    }
+    with rc_context(settings), warnings.catch_warnings(), atomic_path(path) as part:
+        # Told above, once; matplotlib says it for each letter, and for an SVG it is no matter.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(part, format=name, dpi=150, metadata=_METADATA[name])
