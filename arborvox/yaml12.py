@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, one_line
 
 # What a text may hold when its aliases are written out; our longest recipe has a fiftieth of it.
 MAX_CHARACTERS = 200_000
@@ -165,11 +165,12 @@ def _explained(name: str, text: str) -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ArborvoxError(f"{name}, line {line}: {error.problem}.") from None
+        problem = one_line(error.problem or "not valid YAML")
+        raise ArborvoxError(f"{name}, line {line}: {problem}.") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ArborvoxError(
             f"{name}, line {line}: it has a character that is part of no text."
         ) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as "\UFFFFFFFF"
-        raise ArborvoxError(f"{name}: not valid YAML ({error}).") from None
+        raise ArborvoxError(f"{name}: not valid YAML ({one_line(str(error))}).") from None

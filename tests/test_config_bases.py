@@ -95,6 +95,7 @@ def test_a_mistake_is_told_with_the_file_that_has_it(
         ("''", "name a recipe"),
         ("[base.yaml]", "name a recipe"),
         ("base0.yaml", "more than 10 recipes"),
+        ("x" * 3000, "too long"),
     ],
 )
 def test_a_base_that_cannot_be_is_refused(named: str, message: str, tmp_path: Path) -> None:
