@@ -194,6 +194,12 @@ def test_a_chain_of_aliases_is_no_way_to_go_deep() -> None:
         ("features: {num_mels: 1000000000}", "features.num_mels"),
         ("features: {sampling_rate: 1}", "features.sampling_rate"),
         ("features: {shift_s: 1e-9}", "features.shift_s"),
+        ("features: {sampling_rate: 1000, window_s: 0.001, shift_s: 0.001}", "only 1 samples"),
+        (
+            "features: {sampling_rate: 768000, num_mels: 1000, window_s: 0.1}",
+            "too long for so many",
+        ),
+        ("features: {shift_s: 0.03}", "speech would be skipped"),
         ("model: {width: 2000000}", "model.width"),
         ("model: {size: [tiny]}", "model.size"),
         ("name: " + "x" * 5000, "name"),
