@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, one_line
 
 # What a text may hold when its aliases are written out; our longest recipe has a fiftieth of it.
 MAX_CHARACTERS = 200_000
@@ -30,13 +30,13 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node; refuse what would grow beyond all bounds when it is built."""
-        event = self.peek_event()
-        known = self._check_event(event)
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        alias = self._check_event(event)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
         assert node is not None
-        if not known:
+        if not alias:
             self._extents[id(node)] = _extent_of(node, self._extents)
         elif id(node) not in self._extents:  # an alias of what it stands in
             raise _mistake("it contains itself", event)
@@ -54,8 +54,8 @@ class _Loader(yaml.SafeLoader):
             raise _mistake(f"nested deeper than {MAX_DEPTH} levels", event)
         if not self._aliases and getattr(event, "anchor", None) is not None:
             raise _mistake("anchors and aliases (& and *) are not allowed here", event)
-        if getattr(event, "tag", None) is not None:
-            raise _mistake(f"tags such as {event.tag} are not allowed", event)
+        if (tag := getattr(event, "tag", None)) is not None:
+            raise _mistake(f"tags such as {tag} are not allowed", event)
         if isinstance(event, yaml.ScalarEvent) and _NO_TEXT.search(event.value):
             raise _mistake("it has a character that is part of no text", event)
         return alias
@@ -67,9 +67,8 @@ class _Loader(yaml.SafeLoader):
                 raise _mistake("a key must be a word", key_node)
             if key_node.value in seen:
                 line = key_node.start_mark.line + 1
-                raise _mistake(
-                    f"the key {key_node.value} stands twice (again in line {line})", node
-                )
+                problem = f"the key {key_node.value} stands twice (again in line {line})"
+                raise _mistake(problem, key_node)
             seen.add(key_node.value)
         return super().construct_mapping(node, deep)
 
@@ -83,7 +82,8 @@ class _Loader(yaml.SafeLoader):
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
-def _mistake(problem: str, thing: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
+def _mistake(problem: str, thing: Any) -> yaml.MarkedYAMLError:
+    """Make an error at the start of an event or a node."""
     return yaml.MarkedYAMLError(problem=problem, problem_mark=thing.start_mark)
 
 
@@ -165,11 +165,12 @@ def _explained(name: str, text: str) -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ArborvoxError(f"{name}, line {line}: {error.problem}.") from None
+        problem = one_line(error.problem or "not valid YAML")
+        raise ArborvoxError(f"{name}, line {line}: {problem}.") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ArborvoxError(
             f"{name}, line {line}: it has a character that is part of no text."
         ) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as "\UFFFFFFFF"
-        raise ArborvoxError(f"{name}: not valid YAML ({error}).") from None
+        raise ArborvoxError(f"{name}: not valid YAML ({one_line(str(error))}).") from None

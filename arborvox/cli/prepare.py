@@ -63,12 +63,10 @@ def _make_function(kind: str) -> Callable[..., None]:
     """Make a function whose parameters are the keys of a corpus section, for Typer to read."""
     from arborvox.config import CORPUS_SECTIONS, CorpusConfig
 
-    section: type[CorpusConfig] = {str(k): s for k, s in CORPUS_SECTIONS.items()}[kind]
+    section = CORPUS_SECTIONS[kind]
     keys = [key for key in section.model_fields if _is_option(key, section.model_fields[key])]
-    own = inspect.get_annotations(section)
-    keys.sort(
-        key=lambda key: (key != "languages", key not in own, key in CorpusConfig.model_fields)
-    )
+    own, common = inspect.get_annotations(section), CorpusConfig.model_fields
+    keys.sort(key=lambda key: (key != "languages", key not in own, key in common))
     parameters = [
         _source_parameter(section),
         inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=Out),
@@ -88,10 +86,10 @@ def _make_function(kind: str) -> Callable[..., None]:
 
 def _is_option(key: str, field: "FieldInfo") -> bool:
     """Whether a key can be given to a command, and there is anything to choose."""
+    if key in NO_OPTIONS:
+        return False
     plain = _plain_type(field)
-    return key not in NO_OPTIONS and not (
-        get_origin(plain) is Literal and len(get_args(plain)) == 1
-    )
+    return get_origin(plain) is not Literal or len(get_args(plain)) > 1
 
 
 def _source_parameter(section: "type[CorpusConfig]") -> inspect.Parameter:
@@ -179,7 +177,7 @@ def _prepare(
             data[key] = str(value)
         else:
             data[key] = _split(value, item) if item is not None and value is not None else value
-    places = {("corpus", key): _option_name(key) for key in data}
+    places: dict[tuple[str, ...], str] = {("corpus", key): _option_name(key) for key in data}
     config = make_corpus_config(data, places)
     prepare(config, out, jobs=jobs or os.cpu_count() or 1, strict=strict)
 

@@ -208,7 +208,7 @@ class SyntheticCorpus(ReleaseCorpus):
         return self
 
 
-CORPUS_SECTIONS: dict[CorpusKind, type[CorpusConfig]] = {
+CORPUS_SECTIONS: dict[str, type[CorpusConfig]] = {
     "common-voice": CommonVoiceCorpus,
     "ucla": UclaCorpus,
     "folder": FolderCorpus,

@@ -12,7 +12,7 @@ from arborvox.config.inheritance import Places, forget_below, merge_recipes
 from arborvox.config.migration import migrate_recipe
 from arborvox.config.mistakes import first_mistake
 from arborvox.config.recipe import Recipe
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, one_line
 from arborvox.yaml12 import dump_yaml, key_lines, parse_yaml
 
 MAX_BASES = 10
@@ -24,7 +24,7 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     for override in overrides:
         key = _apply_override(data, override)
         forget_below(key, places)
-        places[key] = f"--set {override}"
+        places[key] = told_override(override)
     return validate_recipe(data, name=str(path), places=places)
 
 
@@ -35,6 +35,11 @@ def load_resolved_recipe(path: Path, version: int) -> Recipe:
     """
     data = _parse_sections(_read_text(path), path, aliases=False)
     return validate_recipe(migrate_recipe(data, version), name=str(path))
+
+
+def told_override(override: str) -> str:
+    """Return how messages call an override."""
+    return f"--set {one_line(override, most=80)}"
 
 
 def validate_recipe(data: dict[str, Any], name: str, places: Places | None = None) -> Recipe:
@@ -69,7 +74,7 @@ def _read_with_bases(path: Path, above: tuple[Path, ...]) -> tuple[dict[str, Any
     chain = (*above, path.resolve())
     base = _find_base(path, named, place)
     if base.resolve() in chain:
-        raise ArborvoxError(f"{place}: {named} is based on this recipe itself.")
+        raise ArborvoxError(f"{place}: {one_line(named)} is based on this recipe itself.")
     if len(chain) > MAX_BASES:
         raise ArborvoxError(f"{place}: more than {MAX_BASES} recipes are based on each other.")
     return merge_recipes(*_read_with_bases(base, chain), data, places)
@@ -80,12 +85,17 @@ def _find_base(path: Path, named: Any, place: str) -> Path:
     if not isinstance(named, str) or not named:
         raise ArborvoxError(f"{place}: base: name a recipe, such as common_voice.yaml.")
     base = path.parent / named
-    if not base.resolve().is_relative_to(path.parent.resolve()):
+    try:
+        near = base.resolve().is_relative_to(path.parent.resolve())
+        found = base.is_file()
+    except (OSError, RuntimeError) as error:  # a name that is too long, links in a circle
+        raise ArborvoxError(f"{place}: base: {one_line(named)} ({one_line(str(error))}).") from None
+    if not near:
         raise ArborvoxError(
-            f"{place}: base: {named} must lie beside the recipe or in a folder below."
+            f"{place}: base: {one_line(named)} must lie beside the recipe or in a folder below."
         )
-    if not base.is_file():
-        raise ArborvoxError(f"{place}: base: there is no recipe {base}.")
+    if not found:
+        raise ArborvoxError(f"{place}: base: there is no recipe {one_line(str(base))}.")
     return base
 
 
@@ -112,12 +122,12 @@ def _apply_override(data: dict[str, Any], override: str) -> tuple[str, ...]:
     dotted, equals, raw = override.partition("=")
     key = tuple(dotted.strip().split("."))
     if not equals or not all(key):
-        raise ArborvoxError(f"--set {override}: write it as section.key=value.")
+        raise ArborvoxError(f"{told_override(override)}: write it as section.key=value.")
     section = data
     for part in key[:-1]:
         inner = section.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise ArborvoxError(f"--set {override}: {part} is a value, not a section.")
+            raise ArborvoxError(f"{told_override(override)}: {part} is a value, not a section.")
         section = inner
-    section[key[-1]] = parse_yaml(raw, name=f"--set {override}")
+    section[key[-1]] = parse_yaml(raw, name=told_override(override))
     return key

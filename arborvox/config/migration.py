@@ -17,6 +17,12 @@ RENAMED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("corpus", "synthetic"): ("corpus",),
 }
 
+# In version 1 every kind of corpus had all of these keys, whether it read them or not.
+SHARED_IN_VERSION_1 = frozenset(
+    "source languages test_languages unit split dev alpha ratio hours digits foreign check "
+    "min_duration_s max_duration_s seed folder synthetic more".split()
+)
+
 
 def new_name(path: tuple[str, ...], value: Any) -> str | None:
     """Return what an old key is called now, if it is one; `value` is what it was given."""
@@ -48,7 +54,7 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
 
 def _corpus_from_version_1(old: dict[str, Any]) -> dict[str, Any]:
     kind = old.get("kind", DEFAULT_KIND)
-    if kind not in CORPUS_SECTIONS:
+    if not isinstance(kind, str) or kind not in CORPUS_SECTIONS:
         return old  # whoever checks it says so
     inner = old.get(kind)
     flat = {**old, **inner} if isinstance(inner, dict) else dict(old)
@@ -58,4 +64,5 @@ def _corpus_from_version_1(old: dict[str, Any]) -> dict[str, Any]:
         del flat["split"]  # there was none to take
     if isinstance(more := flat.get("more"), list):
         flat["more"] = [_corpus_from_version_1(p) if isinstance(p, dict) else p for p in more]
-    return {key: value for key, value in flat.items() if key in CORPUS_SECTIONS[kind].model_fields}
+    unread = SHARED_IN_VERSION_1 - set(CORPUS_SECTIONS[kind].model_fields)
+    return {key: value for key, value in flat.items() if key not in unread}

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Tag, ValidationError
 
 from arborvox.config.migration import new_name
 from arborvox.config.recipe import Recipe
+from arborvox.errors import one_line
 
 Path = tuple[str, ...]
 MAX_VALUE_SHOWN = 80
@@ -32,7 +33,7 @@ def first_mistake(error: ValidationError, name: str, places: dict[Path, str]) ->
     path, value = spot.path, details.get("input")
     place = _place_of(path, places) or name
     if details["type"] == "extra_forbidden":
-        return f"{place}: unknown key {'.'.join(path)}{_way_out(spot, value)}"
+        return f"{place}: unknown key {one_line('.'.join(path))}{_way_out(spot, value)}"
     message = details["msg"].removeprefix("Value error, ")
     if details["type"] == "union_tag_invalid":
         path, value = (*path, "kind"), value.get("kind") if isinstance(value, dict) else value
@@ -41,7 +42,7 @@ def first_mistake(error: ValidationError, name: str, places: dict[Path, str]) ->
     elif details["type"] == "union_tag_not_found":
         message = "input should be a section with keys of its own"
     told = "" if isinstance(value, dict) else f", not {_shown(value)}"
-    return f"{place}: {'.'.join(path)}: {message[0].lower() + message[1:]}{told}."
+    return f"{place}: {one_line('.'.join(path))}: {message[0].lower() + message[1:]}{told}."
 
 
 def _place_of(path: Path, places: dict[Path, str]) -> str | None:
@@ -59,7 +60,7 @@ def _way_out(spot: _Spot, value: Any) -> str:
     """Say what to write instead of an unknown key."""
     renamed = new_name(spot.path, value)
     if renamed is not None:
-        return f": it is called {renamed} now."
+        return f": it is called {one_line(renamed)} now."
     elsewhere = [kind for kind, s in spot.kinds.items() if spot.path[-1] in s.model_fields]
     if spot.kind is not None:
         having = f" ({' and '.join(elsewhere)} can)" if elsewhere else ""
@@ -126,5 +127,4 @@ def _all_keys(section: type[BaseModel], prefix: str = "", depth: int = 0) -> Ite
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_VALUE_SHOWN else f"{text[:MAX_VALUE_SHOWN]}…"
+    return one_line(json.dumps(value, ensure_ascii=False), MAX_VALUE_SHOWN)

@@ -8,7 +8,7 @@ from arborvox.config.choices import DecoderKind, EncoderKind, ModelSize, OutputK
 from arborvox.config.section import Section
 
 # What `model.size` stands for; keys written in the recipe win over these.
-MODEL_SIZES: dict[ModelSize, dict[str, Any]] = {
+MODEL_SIZES: dict[str, dict[str, Any]] = {
     "tiny": {
         "width": 32, "heads": 2, "feed_forward": 64, "kernel": 7, "channels": 8,
         "encoder_layers": 2, "decoder_layers": 1,

@@ -2,10 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from arborvox.config.choices import Normalization
 from arborvox.config.section import Section
+
+MIN_WINDOW_SAMPLES = 16
+# Samples of a window times filters: 80 filters at 768 kHz and 0.1 s are a third of it.
+MAX_FILTER_BANK = 20_000_000
 
 Decibels = Annotated[float, Field(ge=-100, le=100)]
 
@@ -14,12 +18,23 @@ class FeaturesConfig(Section):
     """Log-mel filter banks, as Kaldi computes them."""
 
     sampling_rate: int = Field(16000, ge=1000, le=768_000)
-    num_mels: int = Field(80, gt=0, le=1000)
-    window_s: float = Field(0.025, ge=1e-3, le=1)
-    shift_s: float = Field(0.010, ge=1e-3, le=1)
+    num_mels: int = Field(80, ge=4, le=1000)
+    window_s: float = Field(0.025, ge=1e-3, le=0.1)
+    shift_s: float = Field(0.010, ge=1e-3, le=0.1)
     # corpus: by the training data's mean and deviation; utterance: less each one's own mean first.
     normalize: Normalization = "corpus"
     cache: str | None = None
+
+    @model_validator(mode="after")
+    def _check_window(self) -> "FeaturesConfig":
+        samples = self.window_s * self.sampling_rate
+        if samples < MIN_WINDOW_SAMPLES:
+            raise ValueError(f"a window of {self.window_s} s has only {samples:.0f} samples")
+        if self.shift_s > self.window_s:
+            raise ValueError("shift_s must not be longer than window_s: speech would be skipped")
+        if samples * self.num_mels > MAX_FILTER_BANK:
+            raise ValueError(f"a window of {samples:.0f} samples is too long for so many num_mels")
+        return self
 
 
 class AugmentConfig(Section):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arborvox.config import CorpusConfig, SyntheticCorpus
+from arborvox.config import CorpusConfig
 from arborvox.config.choices import CorpusKind
 from arborvox.corpora.checks import check_codes
 from arborvox.corpora.common_voice import prepare_common_voice
@@ -21,6 +21,7 @@ from arborvox.corpora.manifests import (
     table_markdown,
 )
 from arborvox.corpora.more import add_training_cuts
+from arborvox.corpora.spoken import prepare_synthetic
 from arborvox.corpora.ucla import prepare_ucla, ucla_inventories
 from arborvox.errors import ArborvoxError
 from arborvox.files import atomic_path, staged_folder
@@ -35,32 +36,11 @@ class CorpusReader:
     inventories: Callable[[Any], dict[str, Path]] | None = None
 
 
-def _prepare_synthetic(config: SyntheticCorpus, stage: Path, jobs: int) -> CorpusStats:
-    """Have the corpus spoken first, then prepare it as the Common Voice folder that it is."""
-    from arborvox.corpora.synthetic import SyntheticOptions, synthesise
-
-    assert config.source is not None  # `prepare` names a folder where the options do not
-    assert config.languages is not None  # and asks for languages
-    options = SyntheticOptions(
-        languages=config.languages,
-        sentences_per_language=config.sentences,
-        speakers=config.speakers,
-        text=Path(config.text) if config.text else None,
-        names=config.names,
-        words=config.words,
-        seed=config.seed,
-    )
-    synthesise(Path(config.source), options, jobs)
-    stats = prepare_common_voice(config, stage, jobs)
-    stats.kind = "synthetic"
-    return stats
-
-
 PREPARERS: dict[CorpusKind, CorpusReader] = {
     "common-voice": CorpusReader(prepare_common_voice),
     "ucla": CorpusReader(prepare_ucla, inventories=ucla_inventories),
     "folder": CorpusReader(prepare_folder),
-    "synthetic": CorpusReader(_prepare_synthetic),
+    "synthetic": CorpusReader(prepare_synthetic),
 }
 
 

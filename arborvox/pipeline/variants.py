@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arborvox.config import Recipe, VariantConfig, load_recipe
+from arborvox.config.loading import told_override
 from arborvox.errors import ArborvoxError
 
 # A trained model must not depend on how it is decoded, reported, or what it is compared with.
@@ -48,7 +49,8 @@ class Variant:
         except ArborvoxError as error:
             told = str(error)
             for override in self._overrides():  # nobody typed it with --set
-                told = told.replace(f"--set {override}", f"set {override}")
+                shown = told_override(override)
+                told = told.replace(shown, shown.removeprefix("--"))
             raise ArborvoxError(f"{self.source.path}: variant {self.name}: {told}") from None
 
     def training_recipe(self, seed: int, init_from: Path | None) -> Recipe:

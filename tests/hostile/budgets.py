@@ -11,5 +11,5 @@ def examples(fast: int, slow: int) -> settings:
         max_examples=slow if os.environ.get("ARBORVOX_SLOW") else fast,
         deadline=None,
         derandomize=True,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+        suppress_health_check=list(HealthCheck),
     )

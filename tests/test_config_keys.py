@@ -1,0 +1,152 @@
+"""Every key that a recipe may have is read by the code that it is meant for, and is bounded."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from arborvox.config import CORPUS_SECTIONS, Recipe, VariantConfig
+from arborvox.corpora import PREPARERS
+
+PACKAGE = Path(__file__).parent.parent / "arborvox"
+# What stands before the dot where a section's key is read, beside the section's own name.
+CONFIG_NAMES = {"config", "_config", "recipe"}
+SECTIONS = {
+    name: field.annotation
+    for name, field in Recipe.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+}
+# Read by the section's own checks and by nobody else.
+READ_BY_CHECKS = {
+    ("ucla", "unit"),  # a corpus in `more` must have the same
+    ("model", "size"),  # stands for other keys
+}
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _reads(path: Path) -> set[tuple[str, str]]:
+    """List what a module reads as (name before the dot, attribute)."""
+    found = set()
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            owner = node.value
+            name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+            found.add((name, node.attr))
+    return found
+
+
+def _module_path(module: str) -> Path | None:
+    path = PACKAGE.parent / module.replace(".", "/")
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _corpus_modules(module: str) -> Iterator[Path]:
+    """Yield the files of arborvox.corpora that a preparer's module leads to, itself first."""
+    seen, waiting = set(), [module]
+    while waiting:
+        name = waiting.pop()
+        path = _module_path(name)
+        if path is None or path in seen or path.parent != PACKAGE / "corpora":
+            continue
+        seen.add(path)
+        yield path
+        waiting += [
+            node.module
+            for node in ast.walk(_tree(path))
+            if isinstance(node, ast.ImportFrom) and node.module
+        ]
+
+
+def _unread_of_corpus(kind: str, keys: set[str]) -> set[str]:
+    preparer: Any = PREPARERS[kind].prepare  # type: ignore[index]
+    paths = [PACKAGE / "corpora/__init__.py", *_corpus_modules(preparer.__module__)]
+    read = {key for path in paths for owner, key in _reads(path) if owner == "config"}
+    return {key for key in keys - read if (kind, key) not in READ_BY_CHECKS}
+
+
+def _unread_of_section(name: str, keys: set[str]) -> set[str]:
+    class_name = SECTIONS[name].__name__
+    read = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent == PACKAGE / "config":
+            continue
+        reads = _reads(path)
+        takes = class_name in path.read_text(encoding="utf-8")
+        near = any(attribute in (name, f"{name}_config") for _, attribute in reads)
+        for owner, attribute in reads:
+            its_own = owner in (name, f"{name}_config")
+            if its_own or ((takes or near) and owner in CONFIG_NAMES):
+                read.add(attribute)
+    return {key for key in keys - read if (name, key) not in READ_BY_CHECKS}
+
+
+@pytest.mark.parametrize("kind", CORPUS_SECTIONS)
+def test_every_key_of_a_corpus_kind_is_read_by_its_preparer(kind: str) -> None:
+    assert not _unread_of_corpus(kind, set(CORPUS_SECTIONS[kind].model_fields))
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_every_key_of_a_section_is_read_by_somebody(name: str) -> None:
+    assert not _unread_of_section(name, set(SECTIONS[name].model_fields))
+
+
+def test_a_key_that_nothing_reads_is_found() -> None:
+    """The two tests above can fail: keys of other kinds and of nobody are told apart."""
+    assert _unread_of_corpus("ucla", {"hours", "split", "dev"}) == {"hours", "split"}
+    assert _unread_of_corpus("folder", {"ratio", "test_languages", "language"}) == {
+        "ratio",
+        "test_languages",
+    }
+    assert _unread_of_section("train", {"bach_s", "batch_s"}) == {"bach_s"}
+
+
+def test_every_section_of_a_recipe_and_every_key_of_a_variant_is_read() -> None:
+    read = {key for path in PACKAGE.rglob("*.py") for _, key in _reads(path)}
+    assert not set(Recipe.model_fields) - read
+    variant_reads = _reads(PACKAGE / "pipeline/variants.py") | _reads(PACKAGE / "pipeline/plan.py")
+    assert not set(VariantConfig.model_fields) - {key for _, key in variant_reads}
+
+
+def _numbers(annotation: Any, notes: list[Any]) -> Iterator[list[Any]]:
+    """Yield the constraints of each number in an annotation."""
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        flat = [
+            c for note in more for c in (note.metadata if isinstance(note, FieldInfo) else [note])
+        ]
+        yield from _numbers(inner, [*notes, *flat])
+    elif annotation in (int, float):
+        yield notes
+    elif get_origin(annotation) is not None or get_args(annotation):
+        for part in get_args(annotation):
+            yield from _numbers(part, notes if part in (int, float) else [])
+
+
+ALL_SECTIONS = {**SECTIONS, **CORPUS_SECTIONS, "variants": VariantConfig}
+
+
+@pytest.mark.parametrize("name", ALL_SECTIONS)
+def test_every_number_has_a_lower_and_an_upper_bound(name: str) -> None:
+    for key, field in ALL_SECTIONS[name].model_fields.items():
+        for notes in _numbers(field.annotation, list(field.metadata)):
+            bounds = {type(note).__name__ for note in notes}
+            assert bounds & {"Gt", "Ge"} and bounds & {"Lt", "Le"}, f"{name}.{key} has no bounds"
+
+
+@pytest.mark.parametrize("kind", CORPUS_SECTIONS)
+def test_every_corpus_key_explains_itself(kind: str) -> None:
+    """Its description is the help of the option of `arborvox prepare`."""
+    for key, field in CORPUS_SECTIONS[kind].model_fields.items():
+        assert field.description or key in ("kind", "more"), key
