@@ -54,6 +54,8 @@ class CorpusConfig(Section):
     check: Literal["auto", "headers", "decode"] = "auto"
     min_duration_s: float = Field(0.1, ge=0)
     max_duration_s: float = Field(30.0, gt=0)
+    # Characters (or phones) a second; nobody speaks so fast, and a text that is longer is wrong.
+    max_units_per_s: float = Field(40.0, gt=0)
     seed: int = Field(0, ge=0)
     folder: FolderConfig = FolderConfig()
     synthetic: SyntheticConfig = SyntheticConfig()
