@@ -237,7 +237,8 @@ def _one_language(config: FolderConfig, source: Path) -> str:
 def _inside(root: Path, name: str, *, below: bool = True) -> Path | None:
     """Return a path as seen from the root; None where it must be `below` and is not, or is none."""
     path = Path(os.path.normpath(root / name))
-    return None if "\0" in name or (below and not path.is_relative_to(root)) else path
+    is_below = path != root and path.is_relative_to(root)
+    return path if "\0" not in name and (is_below or not below) else None
 
 
 def _show(name: str) -> str:

@@ -32,7 +32,7 @@ def _cause(split: str, stats: CorpusStats, config: CorpusConfig) -> str:
     share = SHARES[split]
     if int(drawn_from * share) == 0:
         return (
-            f"of {drawn_from} utterances {share:.0%} is less than one; "
+            f"{share:.0%} of {drawn_from} is less than one utterance; "
             f"add recordings, {math.ceil(1 / share)} of a language are the fewest"
         )
     return (

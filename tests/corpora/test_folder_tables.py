@@ -275,8 +275,8 @@ def test_a_language_folder_that_is_not_utf8_is_left_out_and_said(
 @pytest.mark.parametrize(
     ("count", "words"),
     [
-        (5, ["the development set is empty", "the test set is empty: of 5 utterances 10%"]),
-        (12, ["the development set is empty: of 12 utterances 5% is less than one"]),
+        (5, ["the development set is empty", "the test set is empty: 10% of 5 is less than one"]),
+        (12, ["the development set is empty: 5% of 12 is less than one utterance"]),
     ],
 )
 def test_an_empty_set_is_said_and_strict_refuses_it(
