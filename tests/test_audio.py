@@ -161,8 +161,9 @@ def test_truncated_file_says_how_much_is_left(tmp_path: Path, name: str) -> None
         list(audio.stream(path))
 
 
-def test_truncated_wav_is_seen_in_the_header(tmp_path: Path) -> None:
-    path = cut(write(tmp_path / "a.wav", tone(4.0)), 0.5)
+@pytest.mark.parametrize("name", ["a.wav", "a.aiff"])
+def test_truncated_samples_are_seen_in_the_header(tmp_path: Path, name: str) -> None:
+    path = cut(write(tmp_path / name, tone(4.0)), 0.5)
     assert reason(path, decode=False) == "truncated: header says 4.0 s, 2.0 s decoded"
 
 
@@ -404,6 +405,22 @@ def test_without_pyav_the_reason_says_what_to_install(
 
 def test_damaged_m4a_is_named(m4a: Path) -> None:
     assert reason(cut(m4a, 0.5)) == "damaged MP4/M4A"
+
+
+def test_truncated_webm_is_named(tmp_path: Path) -> None:
+    av = pytest.importorskip("av", reason="needs the extra `formats`")
+    path = tmp_path / "a.webm"
+    samples = speech(4.0, 48000).T.astype(np.float32)
+    with av.open(str(path), "w") as container:
+        track = container.add_stream("libopus", rate=48000, layout="mono")
+        for start in range(0, samples.shape[1], 960):
+            part = np.ascontiguousarray(samples[:, start : start + 960])
+            frame = av.AudioFrame.from_ndarray(part, "fltp", "mono")
+            frame.sample_rate, frame.pts = 48000, start
+            container.mux(track.encode(frame))
+        container.mux(track.encode(None))
+    assert audio.check(path, max_duration_s=60, decode=True).duration_s == pytest.approx(4, abs=0.1)
+    assert reason(cut(path, 0.6)).startswith("truncated: header says 4.0 s")
 
 
 def test_files_are_closed_again(tmp_path: Path) -> None:

@@ -84,6 +84,23 @@ def stated_wav_frames(path: Path) -> int | None:
     return None
 
 
+def stated_aiff_frames(path: Path) -> int | None:
+    """The number of frames that the header of an AIFF file promises, if it has one.
+
+    FORM <size> AIFF, then chunks as in RIFF but in the other byte order:
+    COMM <18> <channels:2> <frames:4> <bits:2> <rate:10>
+    """
+    with path.open("rb") as file:
+        file.seek(12)
+        while len(header := file.read(8)) == 8:
+            name, size = struct.unpack(">4sI", header)
+            if name == b"COMM":
+                _, frames = struct.unpack(">HI", file.read(6).ljust(6, b"\0"))
+                return int(frames)
+            file.seek(size + size % 2, 1)
+    return None
+
+
 def _is_text(head: bytes) -> bool:
     try:
         # The incremental decoder forgives a last character that the end of the head cuts in two.

@@ -15,7 +15,12 @@ import soundfile
 from numpy.typing import NDArray
 
 from arborvox.audio.chatter import catch_chatter
-from arborvox.audio.containers import Container, recognise, stated_wav_frames
+from arborvox.audio.containers import (
+    Container,
+    recognise,
+    stated_aiff_frames,
+    stated_wav_frames,
+)
 from arborvox.audio.mp3 import ID3_MAGIC, id3_size, states_length, walk_mp3
 
 Samples = NDArray[np.float32]  # (T,) mono
@@ -29,6 +34,7 @@ _UNKNOWN_NUM_SAMPLES = 1 << 62
 # Encoders pad and trim a little; a file that was cut off lacks more than this.
 _TOLERANCE_S = 0.1
 _TOLERANCE_RATIO = 0.02
+_STATED_FRAMES = {Container.WAV: stated_wav_frames, Container.AIFF: stated_aiff_frames}
 # What libsndfile gives to a decoder that writes to standard error.
 _TALKATIVE = (Container.MP3, Container.UNKNOWN)
 
@@ -95,9 +101,10 @@ def open_recording(path: Path) -> Iterator[Recording]:
                 # libsndfile takes the first frame's bit rate for all, and reads no further.
                 yield stack.enter_context(_open_with_pyav(path, container, num_samples))
                 return
-            if container is Container.WAV:
+            if container in _STATED_FRAMES:
                 # libsndfile quietly shortens the length to what is there; the header knows better.
-                refuse_truncated(stated_wav_frames(path) or 0, sound.frames, sound.samplerate)
+                num_stated = _STATED_FRAMES[container](path) or 0
+                refuse_truncated(num_stated, sound.frames, sound.samplerate)
             yield Recording(
                 sampling_rate=sound.samplerate,
                 num_channels=sound.channels,
@@ -184,8 +191,8 @@ def _open_with_pyav(
             if not opened.streams.audio:
                 raise AudioProblem("no audio track" if is_known else "not audio")
             track = opened.streams.audio[0]
-            if num_samples is None and track.duration:
-                num_samples = round(track.duration * track.time_base * track.rate)
+            if num_samples is None:
+                num_samples = _stated_length(av, opened, track, container)
             yield Recording(
                 sampling_rate=track.rate,
                 num_channels=track.channels,
@@ -197,6 +204,16 @@ def _open_with_pyav(
             )
     except av.FFmpegError:
         raise AudioProblem(f"damaged {container.value}" if is_known else "not audio") from None
+
+
+def _stated_length(av: Any, opened: Any, track: Any, container: Container) -> int | None:
+    """Return the samples that a header promises: of the track, or else of the whole file."""
+    if track.duration:
+        return round(float(track.duration * track.time_base * track.rate))
+    # Pictures may go on after the sound, and other containers' lengths are often mere estimates.
+    if container is Container.MATROSKA and len(opened.streams) == 1 and opened.duration:
+        return round(float(opened.duration / av.time_base * track.rate))
+    return None
 
 
 def _decode_with_pyav(av: Any, opened: Any, track: Any) -> Iterator[Samples]:

@@ -50,6 +50,13 @@ class CorpusConfig(Section):
     max_duration_s: float = Field(
         30.0, gt=0, le=86_400, description="Leave out what is longer, in seconds."
     )
+    max_units_per_s: float = Field(
+        40.0,
+        gt=0,
+        le=1000,
+        description="Leave out texts of more characters (or phones) a second: nobody speaks so "
+        "fast.",
+    )
     seed: Seed = Field(0, description="Another seed draws another split.")
     # Corpora whose training parts are added; of a language kept for testing nothing is.
     more: tuple["Corpus", ...] = Field((), max_length=100)

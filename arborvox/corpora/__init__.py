@@ -8,9 +8,11 @@ from typing import Any
 
 from arborvox.config import CorpusConfig
 from arborvox.config.choices import CorpusKind
+from arborvox.console import warn
 from arborvox.corpora.checks import check_codes
 from arborvox.corpora.common_voice import prepare_common_voice
 from arborvox.corpora.folder import prepare_folder
+from arborvox.corpora.held_out import empty_sets
 from arborvox.corpora.manifests import (
     BY_DESIGN,
     SKIPPED_NAME,
@@ -50,11 +52,14 @@ def find_inventories(config: CorpusConfig) -> dict[str, Path] | None:
     return None if find is None else find(config)
 
 
-def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False) -> CorpusStats:
+def prepare(
+    config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False, is_part: bool = False
+) -> CorpusStats:
     """Prepare a corpus into a folder: manifests, statistics and the list of what was left out.
 
     All files appear together at the end, or none. With `strict`, faulty input publishes only the
-    list of faults and raises. Each corpus of `more` has a folder of its own in it.
+    list of faults and raises. Each corpus of `more` has a folder of its own in it; of such a part
+    only the training set will be used.
     """
     check_codes(config)
     for key in config.needed:
@@ -66,7 +71,7 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
     more = []
     for number, part in enumerate(config.more, start=1):
         folder = out / f"more-{number}-{part.kind}"
-        more.append((prepare(part, folder, jobs=jobs, strict=strict), folder))
+        more.append((prepare(part, folder, jobs=jobs, strict=strict, is_part=True), folder))
     with staged_folder(out, seal=STATS_NAME) as stage:
         stats = PREPARERS[config.kind].prepare(config, stage, jobs)
         faults = sum(n for reason, n in stats.skipped.items() if reason not in BY_DESIGN)
@@ -82,11 +87,23 @@ def prepare(config: CorpusConfig, out: Path, *, jobs: int, strict: bool = False)
                 f"{config.source} holds no usable utterance; see {out / SKIPPED_NAME}"
                 f"{', and the choice of languages' if config.languages else ''}."
             )
+        empty = [] if is_part else empty_sets(stats, config)
+        if strict and empty:
+            _publish_list(stage, out)
+            raise ArborvoxError(" ".join(empty))
         for part_stats, folder in more:
             add_training_cuts(stage, stats, part_stats, folder)
+        if not stats.utterances("train") and config.kind != "ucla":
+            _publish_list(stage, out)
+            raise ArborvoxError(
+                f"{config.source}: the training set is empty; see {out / SKIPPED_NAME}. Add "
+                "recordings, or draw utterances with --split paper."
+            )
         (stage / TABLE_NAME).write_text(table_markdown(stats), encoding="utf-8")
         (stage / STATS_NAME).write_text(stats.to_json(), encoding="utf-8")
     show_corpus(stats, out)
+    for sentence in empty:
+        warn(sentence)
     return stats
 
 

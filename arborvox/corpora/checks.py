@@ -1,15 +1,17 @@
 """How thoroughly recordings are looked at before they become part of a corpus."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from arborvox.audio import AudioInfo, check_many
 from arborvox.config import CorpusConfig
-from arborvox.console import detail, progress
+from arborvox.console import detail, progress, warn
+from arborvox.corpora.tables import is_unicode
 from arborvox.text.codes import check_languages
 
 # Up to this many recordings are decoded whole (about 25 h, a few minutes); beyond, `auto` trusts
-# headers. What they hide is caught when the features are computed.
+# headers. Of what they hide, computing the features later finds what is shorter than stated.
 DECODE_MOST = 20_000
 
 
@@ -25,6 +27,15 @@ def check_codes(config: CorpusConfig) -> None:
 def decodes(config: CorpusConfig, num_recordings: int) -> bool:
     """Say whether recordings of a corpus of that size are decoded or only their headers read."""
     return config.check == "decode" or (config.check == "auto" and num_recordings <= DECODE_MOST)
+
+
+def leave_unnameable(folders: dict[str, Path]) -> dict[str, Path]:
+    """Leave out, and say so, language folders whose path is not UTF-8: no manifest can hold it."""
+    named = {name: folder for name, folder in folders.items() if is_unicode(str(folder))}
+    for name in sorted(set(folders) - set(named)):
+        shown = os.fsencode(folders[name]).decode("utf-8", "backslashreplace")
+        warn(f"{shown} is left out: the folder's name is not UTF-8; rename it.")
+    return named
 
 
 def check_recordings(
@@ -50,3 +61,19 @@ def check_recordings(
             found.append(result)
             advance()
     return found
+
+
+def count_units(text: str, config: CorpusConfig) -> int:
+    """Count what is to be recognised in a text: its characters, or its phones."""
+    return len(text.split()) if config.unit == "phones" else len(text)
+
+
+def length_problem(num_units: int, duration_s: float, config: CorpusConfig) -> str:
+    """Say that a text is too long to have been spoken in so many seconds, or nothing.
+
+    A page that stands beside a short clip by mistake would also cost minutes a training step.
+    """
+    if num_units <= config.max_units_per_s * duration_s:
+        return ""
+    what = "phones" if config.unit == "phones" else "characters"
+    return f"text too long for its audio: {num_units:,} {what} in {duration_s:.1f} s"

@@ -18,6 +18,7 @@ import numpy as np
 
 from arborvox.config import ReleaseCorpus
 from arborvox.console import detail, progress, warn
+from arborvox.corpora.checks import leave_unnameable
 from arborvox.corpora.common_voice_audio import check_clips
 from arborvox.corpora.common_voice_rows import (
     NOT_SAMPLED,
@@ -114,6 +115,7 @@ def find_languages(source: Path, wanted: tuple[str, ...] | None) -> list[Languag
                     f"{table.parent}): name one release."
                 )
             found[table.parent.name] = table.parent
+    found = leave_unnameable(found)
     if not found:
         raise ArborvoxError(
             f"{source} is no Common Voice release: no language folder in it has a validated.tsv."

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from arborvox.audio import AudioInfo
 from arborvox.config import ReleaseCorpus
-from arborvox.corpora.checks import check_recordings, decodes
+from arborvox.corpora.checks import check_recordings, decodes, length_problem
 from arborvox.corpora.common_voice_rows import REFUSED, LanguageScan
 
 Rows = npt.NDArray[np.bool_]  # a mask over the rows of a language
@@ -30,6 +30,7 @@ def check_clips(scans: list[LanguageScan], config: ReleaseCorpus, jobs: int) -> 
                 scan.rates[row] = result.sampling_rate
                 scan.channels[row] = result.num_channels
                 scan.durations_s[row] = result.duration_s
+        _refuse_by_text(scan, config)
 
 
 def _trust_tables(
@@ -88,3 +89,12 @@ def _refuse_by_duration(scan: LanguageScan, rows: Rows, config: ReleaseCorpus) -
         numbers, names = np.flatnonzero(rows_out), scan.names(rows_out)
         for row, name in zip(numbers, names, strict=True):
             scan.refuse(int(row), scan.clip(name), f"{what}: {scan.durations_s[row]:.1f} s")
+
+
+def _refuse_by_text(scan: LanguageScan, config: ReleaseCorpus) -> None:
+    """Refuse rows whose text is too long for the clip."""
+    allowed = config.max_units_per_s * scan.durations_s.astype(np.float64)
+    rows_out = (scan.fates != REFUSED) & (scan.num_units > allowed)
+    for row, name in zip(np.flatnonzero(rows_out), scan.names(rows_out), strict=True):
+        problem = length_problem(int(scan.num_units[row]), float(scan.durations_s[row]), config)
+        scan.refuse(int(row), scan.clip(name), problem)

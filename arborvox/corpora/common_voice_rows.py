@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arborvox.config import ReleaseCorpus
+from arborvox.corpora.checks import count_units
 from arborvox.corpora.espeak import PhoneReader
 from arborvox.corpora.manifests import (
     NOT_OFFICIAL_REASON,
@@ -25,6 +26,7 @@ from arborvox.corpora.manifests import (
     reason_kind,
 )
 from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, TRAIN, dense_ids
+from arborvox.corpora.tables import is_unicode
 from arborvox.errors import ArborvoxError
 from arborvox.files import clean_cell, open_gzip_reproducible, path_below
 from arborvox.manifest import SPLIT_NAMES, Utterance, cut_line
@@ -55,6 +57,7 @@ class LanguageScan:
     durations_s: npt.NDArray[np.float32]  # NaN where not yet known
     rates: npt.NDArray[np.int32]
     channels: npt.NDArray[np.int8]
+    num_units: npt.NDArray[np.int32]  # how long the texts are
     official: npt.NDArray[np.int8] | None
     durations_from: str
     skipped: list[Skipped] = field(default_factory=list)
@@ -95,7 +98,7 @@ def scan_language(language: str, folder: Path, work: Path, config: ReleaseCorpus
     rows_file = path_below(work, f"{file_stem(language)}.rows")
     skipped: list[Skipped] = []
     fates, clips = array("b"), array("q")
-    speakers, sentences = array("q"), array("q")
+    speakers, sentences, num_units = array("q"), array("q"), array("i")
     with (
         (folder / "validated.tsv").open("rb") as file,
         rows_file.open("wb") as rows,
@@ -116,6 +119,7 @@ def scan_language(language: str, folder: Path, work: Path, config: ReleaseCorpus
                 clips.append(hash(name))
                 speakers.append(hash(speaker))
                 sentences.append(hash(text))
+                num_units.append(count_units(text.decode(), config))
                 rows.write(b"%b\t%b\t%b\n" % (name, speaker, text))
     keys = _as_numpy(clips)
     has_durations = (folder / "clip_durations.tsv").is_file()
@@ -129,6 +133,7 @@ def scan_language(language: str, folder: Path, work: Path, config: ReleaseCorpus
         durations_s=_read_durations(folder, keys),
         rates=np.zeros(len(keys), np.int32),
         channels=np.ones(len(keys), np.int8),
+        num_units=np.array(num_units, dtype=np.int32),
         official=_read_official(folder, keys) if config.split == "official" else None,
         durations_from="clip_durations.tsv" if has_durations else "audio",
         skipped=skipped,
@@ -207,6 +212,10 @@ def _read_header(file: BinaryIO) -> _Columns | None:
                 f"{file.name}, line 1: no column {needed.decode()}; a Common Voice table has "
                 "client_id, path and sentence."
             )
+        if names.count(needed) > 1:
+            raise ArborvoxError(
+                f"{file.name}, line 1: two columns are called {needed.decode()}; rename one."
+            )
     index = names.index
     return _Columns(len(names), index(b"client_id"), index(b"path"), index(b"sentence"))
 
@@ -266,12 +275,14 @@ class _Judge:
 def _read_phones(table: Path) -> dict[bytes, str]:
     """Read the phone transcriptions that a corpus has beside its sentences."""
     phones = {}
-    with table.open(encoding="utf-8") as file:
-        next(file, None)
+    with table.open("rb") as file:
+        file.readline()
         # es_000012.flac⇥b w e n o s d i a s
         for line in file:
-            path, _, transcription = line.rstrip("\n").partition("\t")
-            phones[_file_name(path.encode())] = " ".join(transcription.split())
+            path, _, transcription = line.partition(b"\t")
+            # What is not UTF-8 is as good as missing.
+            text = transcription.decode("utf-8", "surrogateescape")
+            phones[_file_name(path)] = " ".join(text.split()) if is_unicode(text) else ""
     return phones
 
 
@@ -386,5 +397,7 @@ def _compare_with_listing(scan: LanguageScan, clips: npt.NDArray[np.int64]) -> N
     stray = set(keys[~named].tolist())
     if stray:
         with os.scandir(folder) as entries:
-            names = sorted(e.name for e in entries if hash(os.fsencode(e.name)) in stray)
+            names = sorted(
+                _show(os.fsencode(e.name)) for e in entries if hash(os.fsencode(e.name)) in stray
+            )
         scan.skipped += [Skipped(scan.clip(name), NOT_VALIDATED_REASON) for name in names]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from arborvox.audio import AudioInfo
 from arborvox.config import FolderCorpus
 from arborvox.console import say, warn
-from arborvox.corpora.checks import check_recordings, decodes
+from arborvox.corpora.checks import check_recordings, count_units, decodes, length_problem
 from arborvox.corpora.folder_sources import Row, read_rows
 from arborvox.corpora.manifests import CorpusStats, Skipped
 from arborvox.corpora.sampling import dense_ids, language_rng, split_by_speaker
@@ -46,6 +46,8 @@ def _normalise(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) ->
         if config.unit == "phones":
             text = " ".join(row.text.split())
             problem = "" if text else "no phones"
+            if not text.replace(" ", "").isprintable():
+                problem = "control character in the phones"
         else:
             if row.language not in normalizers:
                 normalizers[row.language] = Normalizer(
@@ -75,7 +77,7 @@ def _check_audio(
     utterances = []
     for row in rows:
         info = of_path[row.audio]
-        problem = info if isinstance(info, str) else _segment_problem(row, info, config)
+        problem = info if isinstance(info, str) else _row_problem(row, info, config)
         if problem or isinstance(info, str):
             skipped.append(Skipped(row.shown, problem))
             continue
@@ -97,18 +99,18 @@ def _check_audio(
     return utterances
 
 
-def _segment_problem(row: Row, info: AudioInfo, config: FolderCorpus) -> str:
-    """Say what is wrong with a stretch of a recording, or nothing."""
-    if row.segment_s is None:
-        return ""
-    end_s = row.start_s + row.segment_s
-    if end_s > info.duration_s + 0.01:
-        return f"segment beyond the end: {end_s:.2f} s of {info.duration_s:.2f} s"
-    if row.segment_s > config.max_duration_s:
-        return f"too long: {row.segment_s:.1f} s"
-    if row.segment_s < config.min_duration_s:
-        return f"too short: {row.segment_s:.2f} s"
-    return ""
+def _row_problem(row: Row, info: AudioInfo, config: FolderCorpus) -> str:
+    """Say what is wrong with a recording, or a stretch of one, and its text, or nothing."""
+    duration_s = info.duration_s if row.segment_s is None else row.segment_s
+    if row.segment_s is not None:
+        end_s = row.start_s + row.segment_s
+        if end_s > info.duration_s + 0.01:
+            return f"segment beyond the end: {end_s:.2f} s of {info.duration_s:.2f} s"
+        if row.segment_s > config.max_duration_s:
+            return f"too long: {row.segment_s:.1f} s"
+        if row.segment_s < config.min_duration_s:
+            return f"too short: {row.segment_s:.2f} s"
+    return length_problem(count_units(row.text, config), duration_s, config)
 
 
 def _split(utterances: list[Utterance], config: FolderCorpus) -> npt.NDArray[np.int64]:
@@ -132,7 +134,7 @@ def _split(utterances: list[Utterance], config: FolderCorpus) -> npt.NDArray[np.
             f"{', '.join(by_sentence)}: fewer than {FEWEST_SPEAKERS} known speakers, so the split "
             "is by sentence and the test set has voices that were trained on."
         )
-    elif config.split == "speaker":
+    elif config.split == "speaker" and utterances:
         say("split by speaker: no speaker and no sentence is on two sides")
     return codes
 

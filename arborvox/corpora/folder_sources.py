@@ -1,23 +1,29 @@
 """The three shapes a user's recordings come in, each read to the same rows."""
 
-import csv
-import io
-import json
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from arborvox.config import FolderCorpus
 from arborvox.corpora.manifests import Skipped
+from arborvox.corpora.tables import (
+    TABLE_ENDINGS,
+    Columns,
+    clip,
+    decode_text,
+    is_unicode,
+    read_cells,
+)
 from arborvox.errors import ArborvoxError
 from arborvox.text.codes import check_language
 
 AUDIO_ENDINGS = frozenset(
     ".wav .flac .mp3 .ogg .oga .opus .m4a .aac .mp4 .wma .webm .aif .aiff".split()
 )
-TABLE_ENDINGS = frozenset({".csv", ".tsv", ".jsonl"})
+# A transcript of one recording is not longer, in bytes.
+LONGEST_TEXT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,10 @@ def read_rows(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> lis
         rows = _read_pairs(source, config, skipped)
     unique: dict[str, Row] = {}
     for row in rows:
-        if row.id in unique:
+        if not is_unicode(str(row.audio)):
+            # A manifest is JSON, and JSON is Unicode: there is no way to write such a name.
+            skipped.append(Skipped(_show(row.shown), "file name is not UTF-8"))
+        elif row.id in unique:
             skipped.append(Skipped(row.shown, f"duplicate row: {row.id} came before"))
         else:
             unique[row.id] = row
@@ -77,99 +86,74 @@ def _read_pairs(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> I
             f"{source} holds no audio file, no wav.scp; to read a table, name the table itself."
         )
     for path in recordings:
-        shown = str(path.relative_to(root))
+        shown = _show(str(path.relative_to(root)))
         text_file = texts.pop(path.with_suffix(""), None)
         if text_file is None:
             why = "belongs to another recording" if path.with_suffix("") in taken else "is missing"
-            skipped.append(Skipped(shown, f"no text: {path.stem}.txt {why}"))
+            skipped.append(Skipped(shown, f"no text: {_show(path.stem)}.txt {why}"))
             continue
         taken.add(path.with_suffix(""))
-        try:
-            text = text_file.read_text(encoding="utf-8-sig")
-        except (UnicodeDecodeError, OSError) as error:
-            reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else _os_reason(error)
-            skipped.append(Skipped(shown, f"text file: {reason}"))
+        text, problem = _read_text(text_file)
+        if problem:
+            skipped.append(Skipped(shown, f"text file: {problem}"))
             continue
         yield Row(str(path.relative_to(root).with_suffix("")), path, text, language, shown)
     for text_file in texts.values():
-        skipped.append(Skipped(str(text_file.relative_to(root)), "no audio of that name"))
+        skipped.append(Skipped(_show(str(text_file.relative_to(root))), "no audio of that name"))
+
+
+def _read_text(path: Path) -> tuple[str, str]:
+    """Read a transcript; return it and what is wrong with it, if anything."""
+    try:
+        if not path.is_file():  # a pipe would keep us waiting for ever
+            return "", "not a regular file"
+        if path.stat().st_size > LONGEST_TEXT:
+            return "", f"longer than {LONGEST_TEXT:,} bytes"
+        text = decode_text(path.read_bytes())
+    except OSError as error:
+        return "", (error.strerror or str(error)).lower()
+    return text, "" if is_unicode(text) else "not UTF-8"
 
 
 def _read_table(table: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
     """A CSV, TSV or JSONL table with a column each for the audio file and its text."""
     root = Path(config.audio_root).resolve() if config.audio_root else table.parent.resolve()
-    for number, cells in _table_cells(table, config, skipped):
-        where = f"{table.name}, line {number}"
-        name = str(cells.get(config.audio_column) or "").strip()
-        language = config.language or str(cells.get(config.language_column) or "").strip()
-        if not name:
+    columns = Columns(
+        audio=config.audio_column,
+        text=config.text_column,
+        speaker=config.speaker_column,
+        language=config.language_column,
+    )
+    without_language: list[int] = []
+    has_language = config.language is not None
+    for cells in read_cells(table, columns, _looks_like_audio, skipped):
+        where = f"{table.name}, line {cells.line}"
+        language = config.language or cells.language
+        path = _inside(root, cells.audio)
+        has_language = has_language or bool(language)
+        if not cells.audio:
             skipped.append(Skipped(where, f"no {config.audio_column}"))
-            continue
-        if not language:
-            raise ArborvoxError(
-                f"{table}, line {number}: no language; give --language, or a column "
-                f"{config.language_column}."
-            )
-        check_language(language, f"{table}, line {number}")
-        path = _inside(root, name)
-        if path is None:
-            skipped.append(Skipped(where, f"path outside the corpus: {name}"))
-            continue
-        speaker = str(cells.get(config.speaker_column) or "").strip() or None
-        text = str(cells.get(config.text_column) or "")
-        identity = str(path.relative_to(root).with_suffix(""))
-        yield Row(identity, path, text, language, str(path.relative_to(root)), speaker)
-
-
-def _table_cells(
-    table: Path, config: FolderCorpus, skipped: list[Skipped]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each row of a table as a mapping, with its line."""
-    needed = {config.audio_column, config.text_column}
-    raw = table.read_bytes()
-    if table.suffix.lower() == ".jsonl":
-        # {"path": "a.wav", "text": "bon dia", "speaker": "s1"}
-        for number, line in enumerate(raw.splitlines(), start=1):
-            if not line.strip():
-                continue
-            try:
-                cells = json.loads(line)
-            except (json.JSONDecodeError, UnicodeDecodeError):
-                cells = None
-            if isinstance(cells, dict):
-                yield number, cells
-            else:
-                skipped.append(Skipped(f"{table.name}, line {number}", "not a JSON object"))
-        return
-    # A byte that is no UTF-8 spoils its own row, not the table.
-    text = raw.decode("utf-8-sig", "surrogateescape")
-    is_csv = table.suffix.lower() == ".csv"
-    lines = io.StringIO(text)
-    if is_csv:
-        reader = csv.reader(lines)
-    else:
-        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    header = next(reader, [])
-    missing = sorted(needed - set(header))
-    if missing:
+        elif not cells.text.strip():
+            skipped.append(Skipped(where, f"no {config.text_column}"))
+        elif not language:
+            without_language.append(cells.line)
+            skipped.append(Skipped(where, f"no {config.language_column}"))
+        elif path is None:
+            skipped.append(Skipped(where, f"path outside the corpus: {clip(cells.audio)}"))
+        else:
+            check_language(language, f"{table}, line {cells.line}")
+            identity = str(path.relative_to(root).with_suffix(""))
+            shown = str(path.relative_to(root))
+            yield Row(identity, path, cells.text, language, shown, cells.speaker or None)
+    if without_language and not has_language:
         raise ArborvoxError(
-            f"{table}, line 1: no column {', '.join(missing)} (it has {', '.join(header)}); name "
-            "yours with --audio-column and --text-column."
+            f"{table}, line {without_language[0]}: no language; give --language, or a column "
+            f"{config.language_column}."
         )
-    try:
-        for values in reader:
-            where = f"{table.name}, line {reader.line_num}"
-            if not values:
-                continue
-            if len(values) != len(header):
-                reason = f"ragged row: {len(values)} columns, not {len(header)}"
-                skipped.append(Skipped(where, reason))
-            elif any("\udc80" <= char <= "\udcff" for value in values for char in value):
-                skipped.append(Skipped(where, "not UTF-8"))
-            else:
-                yield reader.line_num, dict(zip(header, values, strict=True))
-    except csv.Error as error:
-        raise ArborvoxError(f"{table}, line {reader.line_num}: {error}.") from None
+
+
+def _looks_like_audio(name: str) -> bool:
+    return Path(name.strip()).suffix.lower() in AUDIO_ENDINGS
 
 
 def _read_kaldi(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
@@ -191,6 +175,9 @@ def _read_kaldi(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> I
             except ValueError:
                 skipped.append(Skipped(f"segments: {identity}", "not: recording start end"))
                 continue
+            if not (math.isfinite(start_s) and math.isfinite(segment_s)):
+                skipped.append(Skipped(f"segments: {identity}", "times are no numbers"))
+                continue
             if start_s < 0 or segment_s <= 0:
                 skipped.append(Skipped(f"segments: {identity}", "ends before it starts"))
                 continue
@@ -204,11 +191,10 @@ def _read_kaldi(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> I
             skipped.append(Skipped(f"wav.scp: {identity}", "no text"))
         else:
             # Kaldi's own paths are relative to where its scripts ran, or absolute.
-            path = _inside(root, entry) if root else (source / entry).resolve()
+            path = _inside(root or source.resolve(), entry, below=root is not None)
             if path is None:
-                skipped.append(
-                    Skipped(f"wav.scp: {recording}", f"path outside the corpus: {entry}")
-                )
+                reason = f"path outside the corpus: {clip(entry)}"
+                skipped.append(Skipped(f"wav.scp: {recording}", reason))
                 continue
             yield Row(
                 id=identity,
@@ -250,11 +236,13 @@ def _one_language(config: FolderCorpus, source: Path) -> str:
     return config.language
 
 
-def _inside(root: Path, name: str) -> Path | None:
-    """Return the path below the root, or None where it points elsewhere."""
+def _inside(root: Path, name: str, *, below: bool = True) -> Path | None:
+    """Return a path as seen from the root; None where it must be `below` and is not, or is none."""
     path = Path(os.path.normpath(root / name))
-    return path if path.is_relative_to(root) and "\0" not in name else None
+    is_below = path != root and path.is_relative_to(root)
+    return path if "\0" not in name and (is_below or not below) else None
 
 
-def _os_reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+def _show(name: str) -> str:
+    """Return a file's name for a message, bytes that are no UTF-8 as \\xff."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

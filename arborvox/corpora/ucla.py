@@ -8,7 +8,13 @@ import numpy as np
 
 from arborvox.audio import AudioInfo
 from arborvox.config import UclaCorpus
-from arborvox.corpora.checks import check_recordings, decodes
+from arborvox.corpora.checks import (
+    check_recordings,
+    count_units,
+    decodes,
+    leave_unnameable,
+    length_problem,
+)
 from arborvox.corpora.manifests import CorpusStats, Skipped
 from arborvox.corpora.sampling import DEV, DEV_SHARE, TEST, TRAIN, language_rng
 from arborvox.corpora.writing import write_corpus
@@ -37,6 +43,10 @@ def prepare_ucla(config: UclaCorpus, stage: Path, jobs: int) -> CorpusStats:
     utterances = []
     for (language, identity, audio, phones), result in zip(listed, results, strict=True):
         if isinstance(result, AudioInfo):
+            problem = length_problem(count_units(phones, config), result.duration_s, config)
+            if problem:
+                skipped.append(Skipped(f"{language}/audio/{audio.name}", problem))
+                continue
             utterances.append(
                 Utterance(
                     id=identity,
@@ -66,7 +76,8 @@ def ucla_inventories(config: UclaCorpus) -> dict[str, Path]:
 def _find_languages(source: Path, config: UclaCorpus) -> list[Path]:
     if not source.is_dir():
         raise ArborvoxError(f"There is no folder {source}.")
-    folders = {table.parent.name: table.parent for table in source.resolve().glob("*/text.txt")}
+    tables = source.resolve().glob("*/text.txt")
+    folders = leave_unnameable({table.parent.name: table.parent for table in tables})
     if not folders:
         raise ArborvoxError(f"{source} is no UCLA Phonetic Corpus: no folder in it has a text.txt.")
     missing = sorted(set(config.languages or ()) - set(folders))

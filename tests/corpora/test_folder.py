@@ -71,7 +71,12 @@ def test_tables_refuse_paths_outside(tmp_path: Path) -> None:
     for i in range(12):
         tone(tmp_path / "corpus" / f"{i}.wav")
     lines = ["path\ttext\tlanguage", *(f"{i}.wav\tbon {LETTERS[i]}\tca" for i in range(12))]
-    lines += ["../secret.wav\tdins\tca", f"{tmp_path / 'secret.wav'}\tdins\tca", "\tdins\tca"]
+    lines += [
+        "../secret.wav\tdins\tca",
+        f"{tmp_path / 'secret.wav'}\tdins\tca",
+        "\tdins\tca",
+        ".\tdins\tca",
+    ]
     (tmp_path / "corpus/t.tsv").write_text("\n".join(lines) + "\n")
     cuts = run(tmp_path / "corpus/t.tsv", tmp_path / "out", {})
     assert len(cuts) == 12
@@ -79,6 +84,7 @@ def test_tables_refuse_paths_outside(tmp_path: Path) -> None:
     assert skipped["t.tsv, line 14"].startswith("path outside the corpus")
     assert skipped["t.tsv, line 15"].startswith("path outside the corpus")
     assert skipped["t.tsv, line 16"] == "no path"
+    assert skipped["t.tsv, line 17"] == "path outside the corpus: ."
 
 
 def test_kaldi_folders_with_segments(tmp_path: Path) -> None:
