@@ -1,6 +1,5 @@
 """`arborvox prepare`: a folder of recordings becomes manifests."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -234,9 +233,10 @@ def _prepare(
 ) -> None:
     from arborvox.config import make_corpus_config
     from arborvox.corpora import prepare
+    from arborvox.processes import count_cores
 
     config = make_corpus_config({"kind": kind, "source": str(source) if source else None, **keys})
-    prepare(config, out, jobs=jobs or os.cpu_count() or 1, strict=strict)
+    prepare(config, out, jobs=jobs or count_cores(), strict=strict)
 
 
 def _numbers(text: str) -> list[int]:

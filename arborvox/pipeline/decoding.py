@@ -7,10 +7,10 @@ from typing import Any
 from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.decode import engine
 from arborvox.decode.test_set import decode_manifest
+from arborvox.digests import digest_files, digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic, write_text_atomic
 from arborvox.manifest import split_by_language
-from arborvox.pipeline.fingerprints import digest_file, digest_value
 from arborvox.tokens import Tokenizer
 
 HYPOTHESES, TIMING = "hyps.jsonl", "hyps.timing.json"
@@ -66,7 +66,7 @@ def decode_test_set(
 def inventory_mark(corpus: CorpusConfig) -> str:
     """Return the mark of the inventories that a corpus brings along."""
     files = sorted(Path(corpus.source or "").glob(f"*/{UCLA_INVENTORY}"))
-    return digest_value({path.parent.parent.name: digest_file(path) for path in files})
+    return digest_value({path.parent.parent.name: digest_files(path) for path in files})
 
 
 def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig:

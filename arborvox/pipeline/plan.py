@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.config import CorpusConfig, Recipe, TrainConfig
+from arborvox.digests import digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
 from arborvox.pipeline import work
@@ -17,7 +18,7 @@ from arborvox.pipeline.decoding import (
     decode_test_set,
     inventory_mark,
 )
-from arborvox.pipeline.fingerprints import digest_listing, digest_source, digest_value
+from arborvox.pipeline.fingerprints import digest_listing, digest_source
 from arborvox.pipeline.stages import Stage, recorded_settings
 from arborvox.pipeline.variants import Variant, order_by_need
 from arborvox.training.state import FREE_KEYS, LEARNT_SECTIONS
