@@ -44,12 +44,9 @@ def test_a_full_disk_is_told_with_the_final_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", fail_to_sync)
-    for write in (
-        lambda path: write_text_atomic(path, "x"),
-        lambda path: atomic_folder_of(path, "x"),
-    ):
+    for write in (write_text_atomic, atomic_folder_of):
         with pytest.raises(OSError, match="No space left") as caught:
-            write(tmp_path / "tokens.json")
+            write(tmp_path / "tokens.json", "x")
         assert caught.value.filename == str(tmp_path / "tokens.json")
         assert names_in(tmp_path) == []
 
