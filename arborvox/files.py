@@ -38,12 +38,15 @@ def make_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def name_failed_writes(path: Path, part: Path | None = None) -> Iterator[None]:
-    """Let an error of the block that names no file, or only its `part`, name `path`."""
+    """Let an error of the block that names no file name `path`, also instead of `part`."""
     try:
         yield
     except OSError as error:
-        if error.filename is None or (part is not None and str(error.filename) == str(part)):
-            error.filename, error.filename2 = str(path), None
+        if error.filename is None:
+            error.filename = str(path)
+        elif part is not None and Path(str(error.filename)).is_relative_to(part):
+            error.filename = str(path / Path(error.filename).relative_to(part))
+            error.filename2 = None
         raise
 
 
@@ -155,30 +158,17 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
     _remove_deserted(out.absolute())
     stage = Path(tempfile.mkdtemp(prefix=f".staging-{process_mark()}-", dir=out))
     try:
-        with _name_final_files(stage, out):
+        with name_failed_writes(out, stage):
             yield stage
-        names = sorted(entry.name for entry in stage.iterdir())
-        for name in names:
-            _sync(stage / name)
-        (out / seal).unlink(missing_ok=True)
-        for name in [n for n in names if n != seal] + [n for n in names if n == seal]:
-            (stage / name).chmod(0o666 & ~_umask())
-            (stage / name).replace(out / name)
+            names = sorted(entry.name for entry in stage.iterdir())
+            for name in names:
+                _sync(stage / name)
+            (out / seal).unlink(missing_ok=True)
+            for name in [n for n in names if n != seal] + [n for n in names if n == seal]:
+                (stage / name).chmod(0o666 & ~_umask())
+                (stage / name).replace(out / name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _name_final_files(stage: Path, out: Path) -> Iterator[None]:
-    """Let an error about a file of the scratch folder name the place that it was meant for."""
-    try:
-        with name_failed_writes(out):
-            yield
-    except OSError as error:
-        named = Path(str(error.filename))
-        if named.is_relative_to(stage):
-            error.filename = str(out / named.relative_to(stage))
-        raise
 
 
 def _scratch_name(path: Path) -> dict[str, Any]:
@@ -210,7 +200,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def _sync(path: Path) -> None:
-    with path.open("rb") as file:
+    with name_failed_writes(path), path.open("rb") as file:
         os.fsync(file.fileno())
 
 

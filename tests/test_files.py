@@ -44,16 +44,26 @@ def test_a_full_disk_is_told_with_the_final_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", fail_to_sync)
-    for write in (write_text_atomic, atomic_folder_of):
+    for write, named in (
+        (write_text_atomic, "out"),
+        (atomic_folder_of, "out/inner.txt"),
+        (stage_file, "out/inner.txt"),
+    ):
+        folder = tmp_path / write.__name__
         with pytest.raises(OSError, match="No space left") as caught:
-            write(tmp_path / "tokens.json", "x")
-        assert caught.value.filename == str(tmp_path / "tokens.json")
-        assert names_in(tmp_path) == []
+            write(folder / "out", "x")
+        assert caught.value.filename == str(folder / named)
+        assert [name for name in folder.rglob("*") if name.is_file()] == []
 
 
 def atomic_folder_of(path: Path, text: str) -> None:
     with atomic_folder(path) as part:
         (part / "inner.txt").write_text(text)
+
+
+def stage_file(folder: Path, text: str) -> None:
+    with staged_folder(folder, seal="stats.json") as stage:
+        (stage / "inner.txt").write_text(text)
 
 
 @needs_full
