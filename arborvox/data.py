@@ -4,9 +4,7 @@ Nothing here grows with the corpus: lines of the table are read when they are ne
 columns (24 bytes an utterance) are mapped, not loaded.
 """
 
-import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,9 +19,8 @@ from torch import Generator, Tensor
 from arborvox import audio
 from arborvox.augment import Surroundings, change_speed, mask_features
 from arborvox.config import AugmentConfig
-from arborvox.errors import ArborvoxError
 from arborvox.features import FeatureCache, SpeechInput
-from arborvox.files import clean_cell, read_json, write_json_atomic
+from arborvox.files import atomic_folder, clean_cell, read_json, write_json_atomic
 from arborvox.manifest import Utterance, read_manifest
 
 PADDING = -1  # in token tensors; no token has this id
@@ -143,19 +140,6 @@ class UtteranceTable:
         return np.memmap(self.folder / "utterances.jsonl", np.uint8, "r")
 
 
-def digest_files(*paths: Path) -> str:
-    """Name what files hold, so that a table knows whether it is still theirs."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        try:
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
-        except OSError as error:
-            raise ArborvoxError(f"{path} cannot be read: {error.strerror}.") from None
-    return digest.hexdigest()
-
-
 def build_table(
     folder: Path,
     manifest: Path,
@@ -166,9 +150,19 @@ def build_table(
     unknown_id: int,
 ) -> UtteranceTable:
     """Read a manifest once and write its table; too long and empty utterances are left out."""
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    with atomic_folder(folder) as part:
+        _write_table(part, manifest, tokenizer, source, max_duration_s, unknown_id)
+    return UtteranceTable(folder)
+
+
+def _write_table(
+    part: Path,
+    manifest: Path,
+    tokenizer: TextEncoder,
+    source: str,
+    max_duration_s: float,
+    unknown_id: int,
+) -> None:
     languages: dict[str, int] = {}
     num_skipped = num_unknown = num_rows = offset = 0
     with (
@@ -204,9 +198,6 @@ def build_table(
         "num_unknown": num_unknown,
     }
     write_json_atomic(part / "table.json", facts)
-    shutil.rmtree(folder, ignore_errors=True)
-    part.replace(folder)
-    return UtteranceTable(folder)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.table import Table
 
 from arborvox.console import show
+from arborvox.processes import count_cores
 from arborvox.version import VERSION
 
 # Extra of the package → the module it brings → what it is good for.
@@ -55,8 +56,8 @@ def show_findings(findings: list[Finding]) -> None:
 
 
 def _cores() -> Finding:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    meaning = "small models train well" if (usable or 1) < 8 else "larger models are within reach"
+    usable = count_cores()
+    meaning = "small models train well" if usable < 8 else "larger models are within reach"
     return Finding("cores", f"{usable} ({platform.machine()})", meaning)
 
 

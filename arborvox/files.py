@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import gzip
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from arborvox.errors import ArborvoxError
+from arborvox.processes import is_deserted, process_mark
 
 LONGEST_NAME = 200  # bytes; file systems take 255, and a part file's name is longer than its own
 # Windows has devices of these names in every folder, whatever the ending.
@@ -70,25 +72,80 @@ def make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
+def name_failed_writes(path: Path, part: Path | None = None) -> Iterator[None]:
+    """Let an error of the block that names no file name `path`, also instead of `part`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        elif part is not None and Path(str(error.filename)).is_relative_to(part):
+            error.filename = str(path / Path(error.filename).relative_to(part))
+            error.filename2 = None
+        raise
+
+
+@contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary neighbour of `path`; it takes the final name only if the block succeeds."""
     make_folder(path.parent)
     if path.is_dir():
         raise ArborvoxError(f"{path} is a folder; give the name of a file.")
+    _remove_deserted(path.parent.absolute())
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        handle, name = tempfile.mkstemp(**_scratch_name(path))
     except OSError as error:
         error.filename = str(path)  # nobody asked for the temporary one
         raise
     os.close(handle)
     part = Path(name)
     try:
-        yield part
-        _sync(part)
-        part.chmod(0o666 & ~_umask())
-        part.replace(path)
+        with name_failed_writes(path, part):
+            yield part
+            _sync(part)
+            part.chmod(0o666 & ~_umask())
+            part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary neighbour of a folder; if the block succeeds, it replaces the old one.
+
+    Whoever is killed in between leaves the old one under its own name or that of `set_aside`.
+    """
+    make_folder(folder.parent)
+    _remove_deserted(folder.parent.absolute())
+    part = Path(tempfile.mkdtemp(**_scratch_name(folder)))
+    try:
+        with name_failed_writes(folder, part):
+            yield part
+            for file in filter(Path.is_file, part.iterdir()):
+                _sync(file)
+            part.chmod(0o777 & folder.parent.stat().st_mode)
+            _publish(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def set_aside(folder: Path) -> Path:
+    """Name the place of an old folder while its successor takes over the name."""
+    return folder.with_name(f".{folder.name}.previous")
+
+
+def _publish(part: Path, folder: Path) -> None:
+    """Give the finished folder its name; the old one steps aside, so one of them always stands."""
+    aside = set_aside(folder)
+    try:
+        part.rename(folder)  # also replaces an empty folder
+    except OSError:
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+        folder.rename(aside)
+        part.rename(folder)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def write_text_atomic(path: Path, text: str) -> None:
@@ -121,7 +178,7 @@ def read_json(path: Path) -> Any:
 @contextlib.contextmanager
 def open_gzip_reproducible(path: Path) -> Iterator[gzip.GzipFile]:
     """Open a gzip file for writing whose bytes depend on its content alone."""
-    with path.open("wb") as raw, pack_reproducible(raw) as packed:
+    with name_failed_writes(path), path.open("wb") as raw, pack_reproducible(raw) as packed:
         yield packed
 
 
@@ -137,30 +194,36 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
     `seal` is the file that says "this folder is whole": it is withdrawn first and published last.
     """
     make_folder(out)
-    stage = Path(tempfile.mkdtemp(prefix=f".staging-{os.getpid()}-", dir=out))
-    _remove_deserted(out)
+    _remove_deserted(out.absolute())
+    stage = Path(tempfile.mkdtemp(prefix=f".staging-{process_mark()}-", dir=out))
     try:
-        yield stage
-        names = sorted(entry.name for entry in stage.iterdir())
-        for name in names:
-            _sync(stage / name)
-        (out / seal).unlink(missing_ok=True)
-        for name in [n for n in names if n != seal] + [n for n in names if n == seal]:
-            (stage / name).chmod(0o666 & ~_umask())
-            (stage / name).replace(out / name)
+        with name_failed_writes(out, stage):
+            yield stage
+            names = sorted(entry.name for entry in stage.iterdir())
+            for name in names:
+                _sync(stage / name)
+            (out / seal).unlink(missing_ok=True)
+            for name in [n for n in names if n != seal] + [n for n in names if n == seal]:
+                (stage / name).chmod(0o666 & ~_umask())
+                (stage / name).replace(out / name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def _remove_deserted(out: Path) -> None:
-    """Delete scratch folders whose process was killed."""
-    for old in out.glob(".staging-*-*"):
-        try:
-            os.kill(int(old.name.split("-")[1]), 0)  # asks whether the process is there
-        except ProcessLookupError:
-            shutil.rmtree(old, ignore_errors=True)
-        except (ValueError, PermissionError):
-            pass
+def _scratch_name(path: Path) -> dict[str, Any]:
+    """Return what `tempfile` needs for a neighbour whose owner can be found out."""
+    return {"prefix": f".{path.name}.{process_mark()}-", "suffix": ".part", "dir": path.parent}
+
+
+@functools.cache  # once is enough: this process leaves nothing while it lives
+def _remove_deserted(folder: Path) -> None:
+    """Delete scratch files and folders whose process was killed."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in [entry for entry in entries if is_deserted(entry.name)]:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                Path(entry).unlink(missing_ok=True)
 
 
 def clean_cell(text: str) -> str:
@@ -171,12 +234,12 @@ def clean_cell(text: str) -> str:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines to a file that is not yet under its final name."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
+    with name_failed_writes(path), path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in lines)
 
 
 def _sync(path: Path) -> None:
-    with path.open("rb") as file:
+    with name_failed_writes(path), path.open("rb") as file:
         os.fsync(file.fileno())
 
 

@@ -31,12 +31,12 @@ from timing import describe_machine, interleave, peak_memory_mb
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from arborvox.batching import cut_batches
 from arborvox.config import FeaturesConfig, ModelConfig, TrainConfig
 from arborvox.model.asr import ASR
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
 from arborvox.training.optimizer import make_optimizer
-from arborvox.training.plan import cut_batches
 from arborvox.tree import HuffmanTree
 
 BATCH_S = 100.0
@@ -89,7 +89,7 @@ class Version:
 
 def make_batches(durations_s: NDArray[np.float64], count: int) -> list[Batch]:
     """Cut durations into batches in the order given; return some from all over the corpus."""
-    cuts = cut_batches(durations_s, BATCH_S)[:-1]  # the last one is not full
+    cuts = cut_batches(np.maximum.accumulate(durations_s), BATCH_S)[:-1]  # the last one is not full
     chosen = cuts[np.linspace(0, len(cuts) - 1, count).round().astype(int)]
     return [_make_batch(durations_s[begin:end]) for begin, end in chosen]
 
@@ -198,7 +198,7 @@ def padding_share(kind: str, name: str) -> float:
     """
     durations_s = random_durations_s(kind)
     durations_s = durations_s if name == PLAIN else np.sort(durations_s)
-    cuts = cut_batches(durations_s, BATCH_S)[:-1]
+    cuts = cut_batches(np.maximum.accumulate(durations_s), BATCH_S)[:-1]
     padded_s = sum(durations_s[begin:end].max() * (end - begin) for begin, end in cuts)
     return 1.0 - float(durations_s[: cuts[-1, 1]].sum() / padded_s)
 

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_corpus import TinyCorpus, make_corpus
 
+from arborvox.batching import cut_batches
 from arborvox.config import AugmentConfig, FeaturesConfig
 from arborvox.data import COLUMNS, PADDING, BatchReader, Order, UtteranceTable, build_table
 from arborvox.errors import ArborvoxError
 from arborvox.features import LogMel
 from arborvox.tokens import UNK_ID, Tokenizer
 from arborvox.training.loader import load_batches, plain_orders
-from arborvox.training.plan import EpochPlan, Planner, cut_batches, draw_rows, stream_orders
+from arborvox.training.plan import EpochPlan, Planner, draw_rows, stream_orders
 
 LOG_MEL = LogMel(FeaturesConfig())
 
@@ -157,6 +158,27 @@ def test_cut_batches_covers_everything_once() -> None:
     assert batches[0, 0] == 0
     assert batches[-1, 1] == 500
     assert (batches[1:, 0] == batches[:-1, 1]).all()
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(
+    lengths=st.lists(st.integers(1, 400), max_size=60), batch_s=st.sampled_from([0.5, 3.3, 6.0, 30])
+)
+def test_batches_are_cut_where_one_more_would_pass_the_limit(
+    lengths: list[int], batch_s: float
+) -> None:
+    """The same rule from either end: as many as fit, counted by the longest."""
+    for ordered in (sorted(lengths), sorted(lengths, reverse=True)):
+        durations_s = np.array(ordered) * 0.1
+        expected, begin = [], 0
+        for end in range(1, len(ordered) + 1):
+            if (
+                end == len(ordered)
+                or durations_s[begin : end + 1].max() * (end + 1 - begin) > batch_s
+            ):
+                expected.append([begin, end])
+                begin = end
+        assert cut_batches(durations_s, batch_s).tolist() == expected
 
 
 def test_little_is_padded() -> None:

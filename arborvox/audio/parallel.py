@@ -4,7 +4,6 @@ import contextlib
 import functools
 import itertools
 import multiprocessing
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
@@ -13,6 +12,7 @@ from pathlib import Path
 from arborvox.audio.checking import check
 from arborvox.audio.recording import AudioInfo, AudioProblem
 from arborvox.errors import ArborvoxError
+from arborvox.processes import count_cores
 
 Verdict = AudioInfo | str  # the facts, or the reason why the file is unusable
 Judge = Callable[[Path], Verdict]
@@ -36,7 +36,7 @@ def check_many(
     judge = functools.partial(
         _judge, max_duration_s=max_duration_s, min_duration_s=min_duration_s, decode=decode
     )
-    return map_surviving(judge, paths, jobs=jobs or os.cpu_count() or 1)
+    return map_surviving(judge, paths, jobs=jobs or count_cores())
 
 
 def map_surviving(judge: Judge, paths: Iterable[Path], *, jobs: int) -> Iterator[Verdict]:

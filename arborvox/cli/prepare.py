@@ -5,7 +5,6 @@ asked for: a key's type, default and description are written there and nowhere e
 """
 
 import inspect
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -169,6 +168,7 @@ def _prepare(
 ) -> None:
     from arborvox.config import make_corpus_config
     from arborvox.corpora import prepare
+    from arborvox.processes import count_cores
 
     data: dict[str, Any] = {"kind": kind}
     for key, value in options.items():
@@ -179,7 +179,7 @@ def _prepare(
             data[key] = _split(value, item) if item is not None and value is not None else value
     places: dict[tuple[str, ...], str] = {("corpus", key): _option_name(key) for key in data}
     config = make_corpus_config(data, places)
-    prepare(config, out, jobs=jobs or os.cpu_count() or 1, strict=strict)
+    prepare(config, out, jobs=jobs or count_cores(), strict=strict)
 
 
 def _split(text: str, item: Any) -> list[Any] | None:

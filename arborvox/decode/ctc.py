@@ -12,6 +12,7 @@ from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.language_model import LanguageModel
 from arborvox.decode.network import CtcScores, Encoded, Network
 from arborvox.kernels.threads import run_split
+from arborvox.model.ctc import merge_repeats
 from arborvox.tokens.tokenizer import EOS_ID
 
 
@@ -103,13 +104,7 @@ def align_hypothesis(ctc: CtcScores, b: int, num_frames: int, found: Hypothesis)
 
 def _collapse(values: NDArray[np.float32], labels: NDArray[np.int64], blank: int) -> Hypothesis:
     """Turn the best label of each frame, (T',), into tokens."""
-    starts = np.flatnonzero(np.diff(labels, prepend=-1))
-    ends = np.append(starts[1:], len(labels))
-    spans = [
-        (int(labels[begin]), int(begin), int(end))
-        for begin, end in zip(starts, ends, strict=True)
-        if labels[begin] not in (blank, EOS_ID)
-    ]
+    spans = merge_repeats(labels, dropped=(blank, EOS_ID))
     return Hypothesis(
         tokens=tuple(token for token, _, _ in spans),
         score=float(values.sum(dtype=np.float64)),

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from arborvox import audio
+from arborvox.batching import cut_batches
 from arborvox.console import progress, say, warn
 from arborvox.decode.engine import GREEDY_MODES, DecodeConfig, Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.network import STAGES
 from arborvox.errors import ArborvoxError
-from arborvox.files import hold, read_json, write_json_atomic
+from arborvox.files import hold, name_failed_writes, read_json, write_json_atomic
 from arborvox.manifest import Utterance, load_manifest
 from arborvox.model.checkpoint import load_checkpoint
 from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
@@ -47,7 +49,7 @@ def decode_manifest(run: Path, manifest: Path, config: DecodeConfig, out: Path) 
     engine = Engine(loaded, config)
     header = _header(loaded.folder, manifest, engine)
     utterances = load_manifest(manifest)
-    with hold(out, f"Another `arborvox decode` is writing {out}."):
+    with hold(out, f"Another `arborvox decode` is writing {out}."), name_failed_writes(out):
         return _decode_rest(utterances, engine, header, out)
 
 
@@ -87,14 +89,10 @@ def _decode_rest(
 
 def cut_by_length(utterances: Sequence[Utterance], batch_s: float) -> Iterator[list[Utterance]]:
     """Yield batches of utterances of about one length, longest first, padding counted."""
-    batch: list[Utterance] = []
-    for utterance in sorted(utterances, key=lambda u: (-u.duration_s, u.id)):
-        if batch and (len(batch) + 1) * batch[0].duration_s > batch_s:
-            yield batch
-            batch = []
-        batch.append(utterance)
-    if batch:
-        yield batch
+    ordered = sorted(utterances, key=lambda u: (-u.duration_s, u.id))
+    durations_s = np.array([utterance.duration_s for utterance in ordered])
+    for begin, end in cut_batches(durations_s, batch_s).tolist():
+        yield ordered[begin:end]
 
 
 def _read_speech(

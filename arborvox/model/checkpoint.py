@@ -9,10 +9,6 @@ step-000500/
   README.md            the model card
 """
 
-import errno
-import hashlib
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +19,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from arborvox.config import Recipe, load_resolved_recipe, show_recipe
+from arborvox.digests import checksum_file
 from arborvox.errors import ArborvoxError
-from arborvox.files import atomic_path, read_json, write_json_atomic, write_text_atomic
+from arborvox.files import (
+    atomic_folder,
+    atomic_path,
+    read_json,
+    set_aside,
+    write_json_atomic,
+    write_text_atomic,
+)
 from arborvox.model.asr import ASR
 from arborvox.model.model_card import model_card
 from arborvox.tokens.tokenizer import Tokenizer
@@ -62,10 +66,7 @@ def save_checkpoint(
     folder: Path, model: ASR, recipe: Recipe, tokenizer: Tokenizer, tree: CodeTree | None
 ) -> None:
     """Write a checkpoint folder; it appears whole, and replaces an older one of the same name."""
-    folder = folder.absolute()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
-    try:
+    with atomic_folder(folder.absolute()) as part:
         with atomic_path(part / WEIGHTS) as weights:
             save_file(_plain_tensors(model), weights)
         write_text_atomic(part / CONFIG, show_recipe(recipe))
@@ -73,12 +74,12 @@ def save_checkpoint(
         if tree is not None:
             save_tree(tree, part / TREE)
         write_text_atomic(part / CARD, model_card(model, recipe, tokenizer))
-        head = {"format": FORMAT, "version": VERSION, "sha256": {WEIGHTS: _sha256(part / WEIGHTS)}}
+        head = {
+            "format": FORMAT,
+            "version": VERSION,
+            "sha256": {WEIGHTS: checksum_file(part / WEIGHTS)},
+        }
         write_json_atomic(part / HEAD, head)
-        part.chmod(0o777 & folder.parent.stat().st_mode)
-        _publish(part, folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
@@ -118,7 +119,7 @@ def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, 
 def find_checkpoint(place: Path) -> Path:
     """Return the checkpoint folder that a path stands for: itself, or the final one of a run."""
     place = place.absolute()
-    for folder in (place, _set_aside(place), place / "final"):
+    for folder in (place, set_aside(place), place / "final"):
         if (folder / HEAD).is_file():
             return folder
     if not place.is_dir():
@@ -126,25 +127,6 @@ def find_checkpoint(place: Path) -> Path:
     raise ArborvoxError(
         f"{place} is no checkpoint folder: it has no {HEAD}, nor does a folder `final` in it."
     )
-
-
-def _publish(part: Path, folder: Path) -> None:
-    """Give the finished folder its name; the old one steps aside, so one of them always stands."""
-    aside = _set_aside(folder)
-    try:
-        part.rename(folder)  # also replaces an empty folder
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        shutil.rmtree(aside, ignore_errors=True)
-        folder.rename(aside)
-        part.rename(folder)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _set_aside(folder: Path) -> Path:
-    """Name the place of an old checkpoint while its successor takes over the name."""
-    return folder.with_name(f".{folder.name}.previous")
 
 
 def _plain_tensors(model: ASR) -> dict[str, Tensor]:
@@ -175,7 +157,7 @@ def _read_head(path: Path) -> tuple[int, dict[str, str]]:
 def _read_weights(
     path: Path, checksum: str | None, device: torch.device | str
 ) -> dict[str, Tensor]:
-    if _sha256(path) != checksum:
+    if checksum_file(path) != checksum:
         raise ArborvoxError(
             f"{path} is damaged: its checksum is not that of {HEAD}; copy it again."
         )
@@ -184,8 +166,3 @@ def _read_weights(
     except SafetensorError as error:
         raise ArborvoxError(f"{path} is not a safetensors file ({error}).") from None
     return tensors
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

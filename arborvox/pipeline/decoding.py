@@ -8,10 +8,10 @@ from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.corpora import find_inventories
 from arborvox.decode import engine
 from arborvox.decode.test_set import decode_manifest
+from arborvox.digests import digest_files, digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below, read_json, write_json_atomic, write_text_atomic
 from arborvox.manifest import split_by_language
-from arborvox.pipeline.fingerprints import digest_file, digest_value
 from arborvox.text.codes import file_stem
 from arborvox.tokens import Tokenizer
 
@@ -67,7 +67,7 @@ def decode_test_set(
 def inventory_mark(corpus: CorpusConfig) -> str:
     """Return the mark of the inventories that a corpus brings along."""
     files = find_inventories(corpus) or {}
-    return digest_value({language: digest_file(path) for language, path in files.items()})
+    return digest_value({language: digest_files(path) for language, path in files.items()})
 
 
 def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig:

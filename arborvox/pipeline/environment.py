@@ -1,11 +1,11 @@
 """What a result may depend on beyond recipe and data: machine, versions, state of the code."""
 
-import os
 import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+from arborvox.processes import count_cores
 from arborvox.version import VERSION
 
 PACKAGES = ("torch", "numpy", "numba", "lhotse")
@@ -18,7 +18,7 @@ def describe_environment() -> dict[str, str]:
         "Python": platform.python_version(),
         "Libraries": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
         "System": platform.platform(),
-        "Processor": f"{_processor()}, {_num_cores()} cores usable",
+        "Processor": f"{_processor()}, {count_cores()} cores usable",
     }
     accelerator = _accelerator()
     return {**facts, "GPU": accelerator} if accelerator else facts
@@ -55,12 +55,6 @@ def _processor() -> str:
     # model name	: AMD EPYC 9B14
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def _num_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _accelerator() -> str | None:

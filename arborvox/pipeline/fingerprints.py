@@ -1,24 +1,11 @@
 """Marks by which a stage knows whether anything that it was made from has changed."""
 
-import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from arborvox.corpora.folder_sources import AUDIO_ENDINGS
-
-
-def digest_value(value: Any) -> str:
-    """Return the mark of a plain value; the order of its keys does not matter."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def digest_file(path: Path) -> str:
-    """Return the mark of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+from arborvox.digests import digest_value
 
 
 def digest_source(source: Path) -> str:

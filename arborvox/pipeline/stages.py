@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.config.migration import RECIPE_VERSION, migrate_recipe
+from arborvox.digests import digest_files
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic
-from arborvox.pipeline.fingerprints import digest_file, flatten
+from arborvox.pipeline.fingerprints import flatten
 
 RECORD_NAME = "stage.json"
 # Raised when a stage of the same settings and inputs gives another result than before.
@@ -104,7 +105,7 @@ def output_digest(folder: Path, name: str) -> str:
     path = folder / name
     if known and [known["size"], known["mtime_ns"]] == _size_and_time(path):
         return str(known["blake2b"])
-    return digest_file(path)
+    return digest_files(path)
 
 
 def _current_facts(stage: Stage) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def _current_facts(stage: Stage) -> dict[str, Any]:
     for name, path in stage.inputs.items():
         owner = next((folder for folder in folders if path.is_relative_to(folder)), None)
         if owner is None:
-            digests[name] = digest_file(path)
+            digests[name] = digest_files(path)
         else:
             digests[name] = output_digest(owner, path.relative_to(owner).as_posix())
     facts: dict[str, Any] = {
@@ -189,7 +190,7 @@ def _clear(stage: Stage, root: Path) -> None:
 
 def _file_facts(path: Path) -> dict[str, Any]:
     size, mtime_ns = _size_and_time(path)
-    return {"size": size, "mtime_ns": mtime_ns, "blake2b": digest_file(path)}
+    return {"size": size, "mtime_ns": mtime_ns, "blake2b": digest_files(path)}
 
 
 def _size_and_time(path: Path) -> list[int]:

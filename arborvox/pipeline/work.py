@@ -1,7 +1,5 @@
 """What each stage does, in terms of the rest of the toolkit."""
 
-import gzip
-import json
 import os
 import re
 from pathlib import Path
@@ -19,8 +17,9 @@ from arborvox.corpora.checks import check_codes
 from arborvox.corpora.manifests import STATS_NAME
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_json_atomic
-from arborvox.manifest import split_file
+from arborvox.manifest import read_manifest, split_file
 from arborvox.pipeline.stages import RunInterruptedError
+from arborvox.processes import count_cores
 from arborvox.score import read_hypotheses, score_hypotheses, scores_as_json
 from arborvox.tokens import TextCorpus, Tokenizer, build_tokenizer
 from arborvox.tokens.reports import report_skipped
@@ -66,18 +65,12 @@ def _expand(place: str | None, key: str) -> str | None:
 
 def prepare_corpus(corpus: CorpusConfig, folder: Path) -> None:
     """Turn recordings into manifests; a synthetic corpus is spoken into the stage's folder."""
-    prepare(corpus, folder, jobs=os.cpu_count() or 1)
+    prepare(corpus, folder, jobs=count_cores())
 
 
 def read_test_set(cuts: Path) -> list[tuple[str, str, str]]:
     """List what is asked in a test: utterance, language and text."""
-    asked = []
-    with gzip.open(cuts) as file:
-        for line in file:
-            cut = json.loads(line)
-            said = cut["supervisions"][0]
-            asked.append((cut["id"], said["language"], said["text"]))
-    return sorted(asked)
+    return sorted((asked.id, asked.language, asked.text) for asked in read_manifest(cuts))
 
 
 def build_tokens(config: TokensConfig, cuts: Path, folder: Path) -> None:

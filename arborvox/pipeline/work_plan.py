@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.config import Recipe, TrainConfig
+from arborvox.digests import digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
@@ -19,7 +20,7 @@ from arborvox.pipeline.decoding import (
     decode_test_set,
     inventory_mark,
 )
-from arborvox.pipeline.fingerprints import digest_listing, digest_source, digest_value
+from arborvox.pipeline.fingerprints import digest_listing, digest_source
 from arborvox.pipeline.stages import Stage, recorded_settings
 from arborvox.pipeline.variants import Variant, order_by_need
 from arborvox.score.storage import SCORES_VERSION

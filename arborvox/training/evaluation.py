@@ -9,6 +9,7 @@ from torch import Tensor
 
 from arborvox.data import Batch
 from arborvox.model.asr import ASR
+from arborvox.model.ctc import merge_repeats
 from arborvox.model.precision import autocast
 from arborvox.score.counts import error_counts, metrics_of, split_units
 from arborvox.tokens import Tokenizer
@@ -120,8 +121,7 @@ def greedy_tokens(log_probs: Tensor, lens: Tensor) -> list[list[int]]:
     """Take the best label of each frame, merge repeats, drop blanks (the last label)."""
     blank = log_probs.shape[-1] - 1
     best = log_probs.argmax(dim=-1).cpu()  # (B, T')
-    found = []
-    for row, length in zip(best, lens.tolist(), strict=True):
-        merged = torch.unique_consecutive(row[:length])
-        found.append([token for token in merged.tolist() if token != blank])
-    return found
+    return [
+        [token for token, _, _ in merge_repeats(row[:length].numpy(), dropped=(blank,))]
+        for row, length in zip(best, lens.tolist(), strict=True)
+    ]

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 
 from torch.utils.data import DataLoader, Dataset
 
+from arborvox.batching import cut_batches
 from arborvox.console import progress
 from arborvox.data import Batch, BatchReader, Order, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.features import CMVN, feature_sums
-from arborvox.training.plan import cut_batches
+from arborvox.processes import count_cores
 
 # So much of a large corpus is enough for 2 x 80 numbers; smaller ones are read whole.
 MAX_CMVN_UTTERANCES = 20_000
@@ -134,8 +135,3 @@ def measure_cmvn(reader: BatchReader, batch_s: float) -> CMVN:
             "run `arborvox prepare` again where the audio is now."
         )
     return CMVN.from_sums(sums)
-
-
-def count_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from arborvox.batching import cut_batches
 from arborvox.data import Order, UtteranceTable
 
 
@@ -65,7 +66,8 @@ class Planner:
             1 - self.duration_jitter, 1 + self.duration_jitter, len(rows)
         )
         by_length = np.argsort(blurred, kind="stable")
-        batches = cut_batches(durations_s[by_length], self.batch_s)
+        longest_s = np.maximum.accumulate(durations_s[by_length])  # of all so far, despite jitter
+        batches = cut_batches(longest_s, self.batch_s)
         return EpochPlan(
             epoch=epoch,
             rows=rows[by_length],
@@ -92,19 +94,6 @@ def draw_rows(
         # Every row as often as its neighbours, give or take one.
         chosen += [np.tile(members, whole), chance.permutation(members)[:rest]]
     return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
-
-
-def cut_batches(durations_s: NDArray[np.float64], batch_s: float) -> NDArray[np.int64]:
-    """Cut nearly sorted durations where (longest x count) would pass `batch_s`; (batches, 2)."""
-    longest = np.maximum.accumulate(durations_s)
-    cuts = [0]
-    while cuts[-1] < len(durations_s):
-        begin = cuts[-1]
-        most = max(1, int(batch_s / longest[begin]))  # later ones are longer, so never more
-        ahead = longest[begin : begin + most]
-        cost = ahead * np.arange(1, len(ahead) + 1)
-        cuts.append(begin + max(1, int(np.searchsorted(cost, batch_s, side="right"))))
-    return np.stack((cuts[:-1], cuts[1:]), axis=1).astype(np.int64)
 
 
 def stream_orders(

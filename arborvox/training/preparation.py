@@ -7,7 +7,8 @@ from safetensors.torch import load_file, save_file
 
 from arborvox.config import AugmentConfig, Recipe
 from arborvox.console import say, warn
-from arborvox.data import BatchReader, UtteranceTable, build_table, digest_files
+from arborvox.data import BatchReader, UtteranceTable, build_table
+from arborvox.digests import digest_files
 from arborvox.errors import ArborvoxError
 from arborvox.features import CMVN, SpeechInput
 from arborvox.files import atomic_path

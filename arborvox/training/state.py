@@ -8,7 +8,6 @@ import dataclasses
 import errno
 import hashlib
 import math
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 
 from arborvox.config import Recipe, TrainConfig, load_resolved_recipe, show_recipe
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_json, write_json_atomic, write_text_atomic
+from arborvox.files import atomic_folder, read_json, write_json_atomic, write_text_atomic
 from arborvox.model.checkpoint import recipe_version
 
 STATE_VERSION = 1
@@ -178,17 +177,10 @@ def differing_keys(old: Recipe, new: Recipe) -> list[str]:
 
 def save_state(folder: Path, progress: Progress, optimizer: dict[str, Tensor]) -> None:
     """Write the trainer's side of a step; the folder takes its name when all is written."""
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    save_file(optimizer, part / "optimizer.safetensors")
-    write_json_atomic(
-        part / "trainer.json", {"version": STATE_VERSION, **dataclasses.asdict(progress)}
-    )
-    with (part / "optimizer.safetensors").open("rb") as file:
-        os.fsync(file.fileno())
-    shutil.rmtree(folder, ignore_errors=True)
-    part.replace(folder)
+    facts = {"version": STATE_VERSION, **dataclasses.asdict(progress)}
+    with atomic_folder(folder) as part:
+        save_file(optimizer, part / "optimizer.safetensors")
+        write_json_atomic(part / "trainer.json", facts)
 
 
 def load_state(folder: Path) -> tuple[Progress, dict[str, Tensor]]:

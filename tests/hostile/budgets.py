@@ -1,4 +1,4 @@
-"""How many made-up inputs a law is tried on: some at every run, many in the slow suite."""
+"""How many examples a property is tried with: some always, thousands with the slow tests."""
 
 import os
 
@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 
 
 def examples(fast: int, slow: int) -> settings:
-    """Return settings with `slow` examples where ARBORVOX_SLOW is set, as `make test-all` does."""
+    """Return settings with the same examples each time; ARBORVOX_SLOW=1 asks for the many."""
     return settings(
         max_examples=slow if os.environ.get("ARBORVOX_SLOW") else fast,
         deadline=None,
