@@ -7,7 +7,7 @@ Nothing but typing is imported, so that the command line and the lowest layers c
 from typing import Literal, get_args
 
 # What is written, and the tree over it.
-TreeKind = Literal["huffman", "balanced", "random", "shuffled", "embedding", "phonetic"]
+TreeKind = Literal["huffman", "limited", "balanced", "random", "shuffled", "embedding", "phonetic"]
 Weighting = Literal["language", "pooled"]
 Coloring = Literal["language", "script", "sharing"]
 UnitOrder = Literal["mass", "code", "id"]
