@@ -77,6 +77,10 @@ def read_json(path: Path) -> Any:
         raise ArborvoxError(f"{path} is not UTF-8 text.") from None
     except json.JSONDecodeError as error:
         raise ArborvoxError(f"{path}, line {error.lineno}: not valid JSON ({error.msg}).") from None
+    except RecursionError:
+        raise ArborvoxError(f"{path} is nested too deeply to be read.") from None
+    except ValueError:  # Python refuses to read a number of more than 4,300 digits
+        raise ArborvoxError(f"{path} has a number that is too long to be read.") from None
 
 
 @contextlib.contextmanager
