@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.model.kernels.bfloat16 import suits_kernels
+from arborvox.model.kernels.dispatch import suits_kernel
 from arborvox.model.kernels.front_end import FirstConvolution
 
 # Two valid 3x3 convolutions of stride 2 need seven frames for one output frame.
@@ -52,7 +52,7 @@ class Subsampling(nn.Module):
         second convolution would then have to copy this, the largest tensor of the network. So it
         is a kernel of ours, or a matrix product over 3x3 patches.
         """
-        if suits_kernels(features, cast=True) and not features.requires_grad:
+        if suits_kernel("front_end", features, cast=True) and not features.requires_grad:
             rectified: Tensor = FirstConvolution.apply(  # type: ignore[no-untyped-call]
                 features, self.first.weight.flatten(1), self.first.bias
             )
