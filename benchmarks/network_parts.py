@@ -8,8 +8,6 @@ of the way that the network takes.
 
 import argparse
 from collections.abc import Callable
-from types import ModuleType
-from unittest import mock
 
 import torch
 from plain_network import PlainRelativeAttention
@@ -17,13 +15,13 @@ from timing import Case, describe_machine, interleave
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.model import attention, dropout, layers
+from arborvox.model import attention
 from arborvox.model.attention import RelativeSelfAttention, sinusoids
 from arborvox.model.dropout import Dropout, dropout_mask
-from arborvox.model.encoders import subsampling
 from arborvox.model.encoders.subsampling import Subsampling
 from arborvox.model.kernels.ctc import CTCLoss
 from arborvox.model.kernels.depthwise import DepthwiseConvolution
+from arborvox.model.kernels.dispatch import KERNELS, without_kernels
 from arborvox.model.layers import ConvolutionModule, FeedForward
 
 BF16 = torch.bfloat16
@@ -36,9 +34,9 @@ def with_backward(function: Callable[[Tensor], Tensor], x: Tensor) -> Case:
     return lambda: torch.autograd.backward(function(x), gradient)
 
 
-def without_kernels(module: ModuleType, function: Callable[[], Tensor]) -> Tensor:
-    """Run a function while a module of the network believes that none of our kernels fits."""
-    with mock.patch.object(module, "suits_kernels", lambda x, cast=False: False):
+def by_torch(function: Callable[[], Tensor]) -> Tensor:
+    """Run a function while none of our kernels is used but dropout's mask, a part of its own."""
+    with without_kernels(*(name for name in KERNELS if name != "dropout")):
         return function()
 
 
@@ -59,7 +57,7 @@ def attention_cases(batch: int, num_frames: int, heads: int = 4, size: int = 64)
             attention.MAX_PLAIN_KEYS = limit
 
     def products(x: Tensor) -> Tensor:
-        return without_kernels(attention, lambda: ours.forward(x, waves, bias))
+        return by_torch(lambda: ours.forward(x, waves, bias))
 
     return {
         "one kernel": with_backward(lambda x: ours.forward(x, waves, bias), x),
@@ -115,7 +113,7 @@ def convolution_module_cases(batch: int, num_frames: int, width: int = 256) -> d
     x = torch.randn(batch, num_frames, width, dtype=BF16, requires_grad=True)
     return {
         "kernels": with_backward(lambda x: layer.forward(x, None), x),
-        "torch": with_backward(lambda x: without_kernels(layers, lambda: layer(x, None)), x),
+        "torch": with_backward(lambda x: by_torch(lambda: layer(x, None)), x),
     }
 
 
@@ -125,7 +123,7 @@ def feed_forward_cases(rows: int, width: int = 256, hidden: int = 2048) -> dict[
     x = torch.randn(rows, width, dtype=BF16, requires_grad=True)
     return {
         "kernel": with_backward(layer.forward, x),
-        "torch": with_backward(lambda x: without_kernels(layers, lambda: layer(x)), x),
+        "torch": with_backward(lambda x: by_torch(lambda: layer(x)), x),
     }
 
 
@@ -139,7 +137,7 @@ def residual_cases(rows: int, width: int = 256) -> dict[str, Case]:
 
     return {
         "kernel": with_backward(add, x),
-        "torch": with_backward(lambda x: without_kernels(dropout, lambda: add(x)), x),
+        "torch": with_backward(lambda x: by_torch(lambda: add(x)), x),
     }
 
 
@@ -155,7 +153,7 @@ def front_end_cases(batch: int, num_frames: int, channels: int) -> dict[str, Cas
         return out
 
     def patches(x: Tensor) -> Tensor:
-        return without_kernels(subsampling, lambda: layer(x, lens)[0])
+        return by_torch(lambda: layer(x, lens)[0])
 
     return {
         "kernel, channels last": with_backward(lambda x: layer(x, lens)[0], x),

@@ -18,7 +18,7 @@ Check = Literal["auto", "headers", "decode"]
 
 # What is written, and the tree over it.
 Unit = Literal["char", "phone", "bpe"]
-TreeKind = Literal["huffman", "balanced", "random", "shuffled", "embedding", "phonetic"]
+TreeKind = Literal["huffman", "limited", "balanced", "random", "shuffled", "embedding", "phonetic"]
 Weighting = Literal["language", "pooled"]
 Coloring = Literal["language", "script", "sharing"]
 UnitOrder = Literal["mass", "code", "id"]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.model.kernels.attention import Attention
-from arborvox.model.kernels.bfloat16 import suits_kernels
+from arborvox.model.kernels.dispatch import suits_kernel
 from arborvox.model.kernels.relative import RelativeAttention
 
 # On a CPU a training step with plain products takes about half the time of the fused kernel, up to
@@ -19,7 +19,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
     """Return softmax(q k' + bias) v; (B, H, Q, E), (B, H, K, E), (B, H, K, d) -> (B, H, Q, d)."""
     if q.device.type == "cpu" and k.shape[-2] <= MAX_PLAIN_KEYS:
         # One step of a search is too short to be worth the call of a kernel.
-        if suits_kernels(q) and torch.is_grad_enabled():
+        if suits_kernel("attention", q) and torch.is_grad_enabled():
             out: Tensor = Attention.apply(q, k, v, bias)  # type: ignore[no-untyped-call]
             return out
         return attend_plainly(q, k, v, bias)
@@ -93,7 +93,7 @@ class RelativeSelfAttention(nn.Module):
 
     def _mix(self, qkv: Tensor, sine: Tensor, cosine: Tensor, bias: Tensor | None) -> Tensor:
         """Attend, (B, T, 3D) -> (B, H, T, d)."""
-        if suits_kernels(qkv) and qkv.shape[1] <= MAX_PLAIN_KEYS:
+        if suits_kernel("relative_attention", qkv) and qkv.shape[1] <= MAX_PLAIN_KEYS:
             mixed: Tensor = RelativeAttention.apply(  # type: ignore[no-untyped-call]
                 qkv, self.content_bias, self.position_bias, self.position, sine, cosine, bias
             )

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from arborvox.config import ModelConfig
 from arborvox.model.kernels.ctc import CTCLoss
+from arborvox.model.kernels.dispatch import suits_kernel
 from arborvox.model.outputs import OUTPUTS, OutputRequest, make_output
 from arborvox.tree import CodeTree
 
@@ -38,8 +39,7 @@ class CTC(nn.Module):
     ) -> Tensor:
         """Return -log P(tokens) of each utterance, (B,); 0 where the frames cannot hold them."""
         log_probs = self.log_probs(encoded)  # (B, T, V + 1)
-        single = log_probs.is_cpu and log_probs.dtype is torch.float32
-        if single and not torch.compiler.is_compiling():
+        if suits_kernel("ctc", log_probs, dtype=torch.float32):
             losses: Tensor = CTCLoss.apply(  # type: ignore[no-untyped-call]
                 log_probs, tokens, encoded_lens, token_lens, self.blank
             )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.kernels.compiling import exact_kernel
-from arborvox.model.kernels.bfloat16 import suits_kernels
+from arborvox.model.kernels.dispatch import suits_kernel
 from arborvox.model.kernels.residual import AddAndNormalize
 
 # 16 random bits decide about one element, so a rate is kept to 1 / 65536.
@@ -56,7 +56,7 @@ FILLERS = {lanes: _make_filler(lanes) for lanes in (1, 2, 4)}
 
 def dropout_mask(like: Tensor, rate: float, scale: float = 1.0) -> Tensor:
     """Return a mask of the shape of `like`: 0 at a share of `rate`, of mean `scale` elsewhere."""
-    if like.device.type != "cpu" or torch.compiler.is_compiling():
+    if not suits_kernel("dropout", like, dtype=None):
         return functional.dropout(torch.full_like(like, scale), rate)
     kept = torch.tensor(scale / (1.0 - rate), dtype=like.dtype)
     # bfloat16 rounds 1 / (1 - rate); the rate follows it, so that the mean stays exact.
@@ -92,7 +92,8 @@ class Dropout(nn.Module):
         self, residual: Tensor, x: Tensor, norm: nn.LayerNorm, scale: float = 1.0
     ) -> tuple[Tensor, Tensor]:
         """Return residual + scale * dropout(x), and its norm, in one pass over memory."""
-        if self.active and suits_kernels(x) and suits_kernels(residual):
+        fits = suits_kernel("residual", x) and suits_kernel("residual", residual)
+        if self.active and fits:
             made: tuple[Tensor, Tensor] = AddAndNormalize.apply(  # type: ignore[no-untyped-call]
                 residual, x, norm.weight, norm.bias, norm.eps, self.rate, scale
             )

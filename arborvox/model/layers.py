@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from arborvox.model.dropout import Dropout
 from arborvox.model.kernels.activation import silu_dropout
-from arborvox.model.kernels.bfloat16 import suits_kernels
 from arborvox.model.kernels.depthwise import DepthwiseConvolution
+from arborvox.model.kernels.dispatch import suits_kernel
 from arborvox.model.kernels.gating import GatedFrames, NormalizedSilu
 
 
@@ -43,7 +43,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each frame on its own, (..., D) -> (..., D)."""
-        if self.dropout.active and suits_kernels(x, cast=True):
+        if self.dropout.active and suits_kernel("feed_forward", x, cast=True):
             wide = functional.linear(x, self.expand.weight)
             activated = silu_dropout(wide, self.expand.bias, self.dropout.rate)
         else:
@@ -77,7 +77,7 @@ class ConvolutionModule(nn.Module):
     def _gate(self, x: Tensor, padding: Padding | None) -> Tensor:
         """Let each frame choose what it passes on; padding passes on zeros."""
         frames = None if padding is None else padding.frames
-        if suits_kernels(x, cast=True):
+        if suits_kernel("gating", x, cast=True):
             wide = functional.linear(x, self.expand.weight)  # (B, T, 2D)
             gated: Tensor = GatedFrames.apply(wide, self.expand.bias, frames)  # type: ignore[no-untyped-call]
             return gated
@@ -88,14 +88,14 @@ class ConvolutionModule(nn.Module):
     def _activate(self, x: Tensor) -> Tensor:
         """Normalise each frame and activate it."""
         norm = self.norm
-        if suits_kernels(x):
+        if suits_kernel("normalized_silu", x):
             activated: Tensor = NormalizedSilu.apply(x, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
             return activated
         return functional.silu(norm(x))
 
     def _convolve(self, x: Tensor) -> Tensor:
         """Convolve each channel over time, (B, T, D) -> (B, T, D)."""
-        if suits_kernels(x):
+        if suits_kernel("depthwise", x):
             kernels = self.depthwise.weight.flatten(1)  # (D, K)
             mixed: Tensor = DepthwiseConvolution.apply(x, kernels, self.depthwise.bias)  # type: ignore[no-untyped-call]
             return mixed

@@ -18,6 +18,9 @@ KINDS = values_of(TreeKind)
 # What would break a unit over two lines of a file.
 LINE_BREAKS = frozenset("\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
 
+# Decisions of all codes together; an unbalanced tree has V * V / 2 of them, and all are kept.
+MOST_DECISIONS = 1 << 26
+
 # Masses are kept as float64; a sum over 100,000 of them is off by far less than this.
 MASS_TOLERANCE = 1e-6
 
@@ -48,6 +51,7 @@ class CodeTree:
             object.__setattr__(self, "units", tuple(self.units))
         _check_labels(self)
         _check_shape_of_tree(self.left, self.right)
+        _check_depth(self)
 
     @property
     def num_leaves(self) -> int:
@@ -216,11 +220,15 @@ def _check_labels(tree: CodeTree) -> None:
     if abs(masses.sum() - 1.0) > MASS_TOLERANCE:
         raise ArborvoxError(f"A tree's probabilities must sum to 1, but sum to {masses.sum():.9g}.")
     if tree.kind not in KINDS:
-        raise ArborvoxError(f"Unknown kind of tree '{tree.kind}'; there are: {', '.join(KINDS)}.")
+        raise ArborvoxError(
+            f"Unknown kind of tree {tree.kind[:40]!r}; there are: {', '.join(KINDS)}."
+        )
     if tree.units is not None:
         if len(tree.units) != V:
             raise ArborvoxError(f"The tree has {V} leaves but {len(tree.units)} units.")
         for token, unit in enumerate(tree.units):
+            if not unit.isascii() and any("\ud800" <= character <= "\udfff" for character in unit):
+                raise ArborvoxError(f"The unit of token {token}, {unit!r}, is no Unicode text.")
             if not LINE_BREAKS.isdisjoint(unit):
                 raise ArborvoxError(f"The unit of token {token}, {unit!r}, contains a newline.")
         if len(set(tree.units)) != V:
@@ -253,3 +261,18 @@ def _check_shape_of_tree(left: NDArray[np.int32], right: NDArray[np.int32]) -> N
         raise ArborvoxError(
             "The tree is not in level order, or an inner node has no parent or two of them."
         )
+
+
+def _check_depth(tree: CodeTree) -> None:
+    """Refuse a tree whose codes are too long to be kept, without following all of it."""
+    waiting = tree.num_leaves  # leaves below the level
+    num_decisions = 0
+    for start, end in tree.levels():
+        num_decisions += waiting
+        if num_decisions > MOST_DECISIONS:
+            raise ArborvoxError(
+                f"The tree is too deep: its {tree.num_leaves:,} codes have more than "
+                f"{MOST_DECISIONS:,} decisions together."
+            )
+        for children in (tree.left[start:end], tree.right[start:end]):
+            waiting -= int(np.count_nonzero(children < 0))

@@ -12,6 +12,7 @@ from arborvox.tree.code_tree import CodeTree
 from arborvox.tree.controls import balanced_tree, random_tree, shuffled_tree
 from arborvox.tree.embedding import embedding_tree
 from arborvox.tree.huffman import Count, HuffmanTree
+from arborvox.tree.limited import limited_tree
 from arborvox.tree.phonetic import announced_phonetic_tree
 
 
@@ -43,6 +44,7 @@ def _by_vectors(source: TreeSource) -> CodeTree:
 
 TREES: dict[TreeKind, TreeBuilder] = {
     "huffman": TreeBuilder(lambda source: HuffmanTree.from_counts(source.counts, source.units)),
+    "limited": TreeBuilder(lambda source: limited_tree(source.counts, source.units)),
     "balanced": TreeBuilder(lambda source: balanced_tree(source.counts, source.units)),
     "random": TreeBuilder(
         lambda source: random_tree(source.counts, source.units, seed=source.seed),

@@ -12,16 +12,25 @@ from typing import Any
 import numpy as np
 
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_json, write_text_atomic
 from arborvox.tree.code_tree import CodeTree
 from arborvox.tree.huffman import HuffmanTree
 
 FORMAT = "arborvox-tree"
 VERSION = 1
 
+# A file is refused by its size before anything of it is read, and by its signs before it is parsed.
+MOST_UNITS = 1_000_000
+BYTES_A_UNIT = 128  # of its leaf and its inner node, laid out by whatever program
+BYTES_A_CHARACTER = 12  # two escapes, as in \ud83c\udf33
+SIGNS_A_UNIT = {b"[": 2, b"{": 0, b",": 4}
+ROOM = 4096  # for everything else
+SIGNS_OF_THE_REST = 16
+
 
 def save_tree(tree: CodeTree, path: Path) -> None:
     """Write a tree in one stroke; the same tree gives the same bytes."""
+    from arborvox.files import write_text_atomic  # the layer needs trees, but no files
+
     write_text_atomic(path, tree_to_json(tree))
 
 
@@ -39,7 +48,10 @@ def tree_to_json(tree: CodeTree) -> str:
 
 def load_tree(path: Path, units: Sequence[str] | None = None) -> CodeTree:
     """Read a tree, check that it is sound and, where units are given, that it was made for them."""
+    from arborvox.files import read_json
+
     try:
+        _check_size(path, units)
         tree = _tree_from_json(read_json(path))
         if units is not None:
             check_units(tree, units)
@@ -65,13 +77,29 @@ def check_units(tree: CodeTree, units: Sequence[str]) -> None:
             )
 
 
+def _check_size(path: Path, units: Sequence[str] | None) -> None:
+    """Refuse a file that cannot be a tree over these units, or over as many as there may be."""
+    if not path.is_file():
+        return  # whoever reads it says so
+    num_units = MOST_UNITS if units is None else len(units)
+    text = "" if units is None else "".join(units)
+    most_bytes = ROOM + BYTES_A_UNIT * num_units + BYTES_A_CHARACTER * len(text)
+    refusal = f"The file is too large for a tree over {num_units:,} units; it is not read."
+    if path.stat().st_size > most_bytes:
+        raise ArborvoxError(refusal)
+    data = path.read_bytes()
+    for sign, number in SIGNS_A_UNIT.items():
+        within_units = num_units if units is None else text.count(sign.decode())
+        if data.count(sign) > number * num_units + within_units + SIGNS_OF_THE_REST:
+            raise ArborvoxError(refusal)
+
+
 def _tree_from_json(value: Any) -> CodeTree:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise ArborvoxError(f'This is not a tree file: "format" must be "{FORMAT}".')
     if value.get("version") != VERSION:
-        raise ArborvoxError(
-            f"The file has version {value.get('version')!r}; this Arborvox reads version {VERSION}."
-        )
+        found = str(value.get("version"))[:20]
+        raise ArborvoxError(f"The file has version {found}; this Arborvox reads version {VERSION}.")
     leaves, nodes = _pairs(value, "leaves"), _pairs(value, "nodes")
     for token, (unit, probability) in enumerate(leaves):
         if not isinstance(unit, str | None) or type(probability) not in (int, float):
@@ -81,13 +109,15 @@ def _tree_from_json(value: Any) -> CodeTree:
             raise ArborvoxError(f'"nodes", node {node}: must be [left, right], whole numbers.')
     names = [unit for unit, _ in leaves if unit is not None]
     kind = value.get("kind")
+    if not isinstance(kind, str):
+        raise ArborvoxError('"kind" must be the name of a kind of tree.')
     make = HuffmanTree if kind == "huffman" else CodeTree
     return make(
         left=np.array([left for left, _ in nodes]),
         right=np.array([right for _, right in nodes]),
         probabilities=np.array([probability for _, probability in leaves]),
         units=tuple(names) or None,
-        kind=str(kind),
+        kind=kind,
     )
 
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.errors import ArborvoxError
-from arborvox.model.kernels.bfloat16 import suits_kernels
+from arborvox.model.kernels.dispatch import suits_kernel
 from arborvox.model.kernels.front_end import FirstConvolution
 
 FRAMES_A_STATE = 4
@@ -58,7 +58,7 @@ class Subsampling(nn.Module):
         second convolution would then have to copy this, the largest tensor of the network. So it
         is a kernel of ours, or a matrix product over 3x3 patches.
         """
-        if suits_kernels(features, cast=True) and not features.requires_grad:
+        if suits_kernel("front_end", features, cast=True) and not features.requires_grad:
             rectified: Tensor = FirstConvolution.apply(  # type: ignore[no-untyped-call]
                 features, self.first.weight.flatten(1), self.first.bias
             )

@@ -16,18 +16,6 @@ def as_bits(x: Tensor) -> NDArray[np.uint16]:
     return bits
 
 
-def suits_kernels(x: Tensor, *, cast: bool = False) -> bool:
-    """Say whether kernels of ours can compute with a tensor: bfloat16, on a CPU, not traced.
-
-    With `cast` it need not be bfloat16 yet: that autocast would make it so is enough.
-    """
-    # Asked for first: a compiler that traces the network must not meet what follows.
-    if torch.compiler.is_compiling() or not x.is_cpu:
-        return False
-    autocast = cast and torch.is_autocast_enabled("cpu")
-    return (torch.get_autocast_dtype("cpu") if autocast else x.dtype) is torch.bfloat16
-
-
 @exact_kernel
 def widen(bits: Any) -> Any:
     """Return a bfloat16 as a float32: the same bits, and zeros below."""

@@ -1,0 +1,52 @@
+"""The one place that says where a kernel of ours computes instead of torch's own operations."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+# What each computes in one pass over memory; without it the network computes the same by torch.
+KERNELS = {
+    "front_end": "the front end's first convolution and its ReLU",
+    "relative_attention": "the encoder's self-attention with relative positions",
+    "attention": "the softmax and its gradient in all other attention",
+    "feed_forward": "bias, SiLU and dropout between two linear layers",
+    "gating": "bias, gated linear unit and padding of the convolution module",
+    "depthwise": "the depthwise convolution over time",
+    "normalized_silu": "LayerNorm and SiLU of the convolution module",
+    "residual": "dropout, residual sum and LayerNorm between layers",
+    "dropout": "the random mask of all other dropout",
+    "ctc": "the CTC loss and its gradient",
+}
+_enabled = set(KERNELS)
+
+
+def suits_kernel(
+    name: str, x: Tensor, *, dtype: torch.dtype | None = torch.bfloat16, cast: bool = False
+) -> bool:
+    """Say whether a kernel of ours can compute with a tensor: its type, on a CPU, not traced.
+
+    With `cast` it need not have the type yet: that autocast would give it is enough.
+    """
+    # Asked for first: a compiler that traces the network must not meet what follows.
+    if torch.compiler.is_compiling() or not x.is_cpu or name not in _enabled:
+        return False
+    if dtype is None:
+        return True
+    autocast = cast and torch.is_autocast_enabled("cpu")
+    return (torch.get_autocast_dtype("cpu") if autocast else x.dtype) is dtype
+
+
+@contextmanager
+def without_kernels(*names: str) -> Iterator[None]:
+    """Let torch compute what these kernels do: for tests, and for measuring what they bring."""
+    for name in names:
+        if name not in KERNELS:
+            raise ValueError(f"there is no kernel {name!r}")
+    switched_off = _enabled & set(names)
+    _enabled.difference_update(switched_off)
+    try:
+        yield
+    finally:
+        _enabled.update(switched_off)
