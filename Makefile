@@ -11,7 +11,7 @@ export ARBORVOX_DATA := $(abspath $(SHARED_DATA))
 endif
 endif
 
-.PHONY: setup demo test test-all bench lint format clean clean-kernels
+.PHONY: setup demo test test-all bench pages lint format clean clean-kernels
 
 setup: $(STAMP)
 
@@ -45,6 +45,10 @@ test-all: lint
 bench: setup
 	cd benchmarks && for script in tree output_layer training decoding prepare; do \
 	  echo "== $$script"; ../$(BIN)/python $$script.py || exit 1; done
+
+# The tables of the pages under results/, from the JSON files beside them.
+pages: setup
+	$(BIN)/python benchmarks/pages.py
 
 clean-kernels:
 	find arborvox -name '*.nb[ic]' -delete

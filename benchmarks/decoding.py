@@ -17,7 +17,6 @@ processor's time, which busy neighbours disturb less; real-time factors are alwa
 
 import argparse
 import itertools
-import json
 import statistics
 import sys
 from collections.abc import Mapping
@@ -30,12 +29,13 @@ import numpy as np
 import torch
 from led_decoding import NUM_MELS, LedNetwork, decode_led, random_features
 from plain_decoding import plain_attention_beam
+from publishing import print_table, publish
 from taking_turns import Pause, Run, take_turns
-from timing import describe_machine
 
 from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.hsoftmax import warm_up
 from arborvox.model.asr import ASR
+from arborvox.report.document import Cell, Table
 from arborvox.tokens.tokenizer import EOS_ID
 from arborvox.tree import HuffmanTree
 
@@ -221,12 +221,9 @@ def measure(runs: Mapping[CaseType, Run], rounds: int) -> dict[CaseType, Measure
     return results
 
 
-def report_layers(results: Mapping[LayerCase, Measured], seconds: float) -> list[str]:
-    """Return a table as Markdown, with ratios to the plain version and to softmax."""
-    lines = [
-        "| V | batch | output | precision | RTF | plain / this | output layer | softmax / this |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+def layer_table(results: Mapping[LayerCase, Measured], seconds: float) -> Table:
+    """Lay out ratios to the plain version and to softmax."""
+    rows = []
     for case, measured in results.items():
         plain = results.get(LayerCase(case.vocabulary, "plain", 1, case.output))
         speedup = ""
@@ -234,49 +231,56 @@ def report_layers(results: Mapping[LayerCase, Measured], seconds: float) -> list
             ratios = np.divide(plain.compared_s, measured.compared_s)
             speedup = f"{case.batch * np.median(ratios):.1f}"
         softmax = results[LayerCase(case.vocabulary, case.version, case.batch, "softmax")]
-        share = "" if case.version == "plain" else f"{100 * measured.output_share:.1f} %"
-        lines.append(
-            f"| {case.vocabulary} | {case.batch} | {case.output} | {case.version} "
-            f"| {measured.rtf(seconds * case.batch):.4f} | {speedup} | {share} "
-            f"| {'' if case.output == 'softmax' else ratio(softmax, measured)} |"
+        cells = (
+            str(case.vocabulary),
+            str(case.batch),
+            case.output,
+            case.version,
+            f"{measured.rtf(seconds * case.batch):.4f}",
+            speedup,
+            "" if case.version == "plain" else f"{100 * measured.output_share:.1f} %",
+            "" if case.output == "softmax" else ratio(softmax, measured),
         )
-    return lines
+        rows.append(tuple(map(Cell, cells)))
+    header = (
+        *("V", "batch", "output", "precision", "RTF", "plain / this", "output layer"),
+        "softmax / this",
+    )
+    return Table(header, tuple(rows), num_labels=len(header))
 
 
-def report_inventories(results: Mapping[InventoryCase, Measured]) -> list[str]:
-    """Return a table as Markdown: what an inventory does to the time of a search."""
-    lines = [
-        "| units | mode | output | seconds free | restricted | restricted / free "
-        "| output layers free | restricted |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+def inventory_table(results: Mapping[InventoryCase, Measured]) -> Table:
+    """Lay out what an inventory does to the time of a search."""
+    rows = []
     for case, free in results.items():
         if case.restricted:
             continue
         V = case.vocabulary
         restricted = results[InventoryCase(V, case.mode, case.output, restricted=True)]
         both = (free, restricted)
-        totals = (statistics.median(measured.compared_s) for measured in both)
-        outputs = (1e3 * statistics.median(measured.output_s) for measured in both)
-        lines.append(
-            f"| {INVENTORIES[V]} of {V} | {case.mode} | {case.output} | "
-            + " | ".join(f"{total_s:.3f}" for total_s in totals)
-            + f" | {ratio(restricted, free)} | "
-            + " | ".join(f"{output_ms:.1f} ms" for output_ms in outputs)
-            + " |"
+        cells = (
+            f"{INVENTORIES[V]} of {V}",
+            case.mode,
+            case.output,
+            *(f"{statistics.median(measured.compared_s):.3f}" for measured in both),
+            ratio(restricted, free),
+            *(f"{1e3 * statistics.median(measured.output_s):.1f} ms" for measured in both),
         )
-    return lines
+        rows.append(tuple(map(Cell, cells)))
+    header = (
+        *("units", "mode", "output", "seconds free", "restricted", "restricted / free"),
+        *("output layers free", "restricted"),
+    )
+    return Table(header, tuple(rows), num_labels=len(header))
 
 
-def draw_growth(options: argparse.Namespace, path: Path) -> list[str]:
-    """Measure decoding time by output length, draw it, and return it as Markdown."""
+def draw_growth(options: argparse.Namespace, path: Path) -> Table:
+    """Measure decoding time by output length, draw it, and lay it out."""
     from arborvox.tree.pictures import new_figure, save_figure
 
     lengths = [15, 30, 60, 120, 240]
     figure = new_figure(6.0, 4.0)
     axes = figure.add_subplot()
-    lines = ["| output | " + " | ".join(f"{n} tokens" for n in lengths) + " |"]
-    lines.append("| --- |" + " --- |" * len(lengths))
     V = options.vocabularies[0]
     networks = {
         output: LedNetwork(make_model(options, output, V), precision="auto", tokens=range(V))
@@ -293,14 +297,18 @@ def draw_growth(options: argparse.Namespace, path: Path) -> list[str]:
             seconds_of[case.output].append(statistics.median(measured.clock_s))
     for output, seconds in seconds_of.items():
         axes.plot(lengths, seconds, marker="o", label=output)
-        lines.append(f"| {output} | " + " | ".join(f"{spent:.3f} s" for spent in seconds) + " |")
     axes.set_xlabel("tokens written")
     axes.set_ylabel("seconds, encoder included")
     axes.set_xlim(0)
     axes.set_ylim(0)
     axes.legend()
     save_figure(figure, path)
-    return lines
+    rows = tuple(
+        (Cell(output), *(Cell(f"{spent:.3f} s") for spent in seconds))
+        for output, seconds in seconds_of.items()
+    )
+    header = ("output", *(f"{n} tokens" for n in lengths))
+    return Table(header, rows, num_labels=len(header))
 
 
 def main() -> None:
@@ -318,25 +326,30 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--plot", type=Path, help="draw time by output length, .svg or .png")
-    parser.add_argument("--json", type=Path, help="write the raw samples here")
+    parser.add_argument("--json", type=Path, help="write tables and raw samples here")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     warm_up()
-    samples: list[dict[str, object]] = []
+    layers: dict[LayerCase, Measured] = {}
+    inventories: dict[InventoryCase, Measured] = {}
     for vocabulary in options.vocabularies:
         if options.only != "inventories":
-            layers = measure(layer_runs(options, vocabulary), options.rounds)
-            print("\n".join(report_layers(layers, options.seconds)) + "\n", flush=True)
-            samples += [asdict(case) | asdict(measured) for case, measured in layers.items()]
+            layers |= measure(layer_runs(options, vocabulary), options.rounds)
         if options.only != "layers" and vocabulary in INVENTORIES:
-            inventories = measure(inventory_runs(options, vocabulary), options.rounds)
-            print("\n".join(report_inventories(inventories)) + "\n", flush=True)
-            samples += [asdict(case) | asdict(measured) for case, measured in inventories.items()]
+            inventories |= measure(inventory_runs(options, vocabulary), options.rounds)
+    tables = {}
+    if layers:
+        tables["layers"] = layer_table(layers, options.seconds)
+    if inventories:
+        tables["inventories"] = inventory_table(inventories)
     if options.plot:
-        print("\n".join(draw_growth(options, options.plot)))
+        tables["growth"] = draw_growth(options, options.plot)
+    for table in tables.values():
+        print_table(table)
     if options.json:
-        facts = {"machine": describe_machine(), "threads": options.threads, "cases": samples}
-        options.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        measured = {**layers, **inventories}
+        cases = [asdict(case) | asdict(samples) for case, samples in measured.items()]
+        publish(options.json, tables, threads=options.threads, cases=cases)
 
 
 if __name__ == "__main__":

@@ -9,21 +9,23 @@ needs them. Rows change from call to call, so that no branch predictor learns th
 
 import argparse
 import itertools
-import json
 import os
+import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from publishing import print_table, publish
 from timing import Case, Timing, describe_machine, interleave, peak_memory_mb
 from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.hsoftmax import HierarchicalSoftmax, warm_up
+from arborvox.report.document import Cell, Table
 from arborvox.tree import CodeTree, HuffmanTree
 
 D = 256
@@ -51,6 +53,12 @@ SMOOTHED_BAR = 1.1
 GROWTH_BAR = 3.0
 
 
+TITLES = {
+    "bars": "Bars",
+    "steps": "Training step",
+    "searches": "Search",
+    "memory": "Peak extra memory of a training step (MB)",
+}
 PREFACE = """\
 D = {D}, float32, Zipf targets, Huffman tree of the same distribution. Medians of interleaved runs
 in one process, in an order that changes from round to round; a run is {run}.
@@ -275,10 +283,56 @@ def bars(figures: Figures, memory: Memory) -> list[tuple[str, str, str, bool]]:
     return rows
 
 
-def markdown(
-    all_figures: dict[int, Figures], memory: Memory, command: str, sample_ms: float
-) -> str:
-    """Write the page: how it was measured, the bars, and the tables."""
+def make_tables(all_figures: dict[int, Figures], memory: Memory) -> dict[str, Table]:
+    """Lay out the bars, the times of each number of threads, and the memory."""
+    tables = {}
+    for threads, figures in all_figures.items():
+        tables[f"bars-{threads}"] = _table(
+            ("what", "bar", "measured", "holds"),
+            [
+                (what, limit, value, "yes" if holds else Cell("no", strong=True))
+                for what, limit, value, holds in bars(figures, memory)
+            ],
+        )
+        for kind, name, columns in (
+            (
+                "step",
+                "steps",
+                ("ours", "ours, sparse", "ours, gates smoothed", "adaptive", "published"),
+            ),
+            ("top", "searches", ("ours", "ours, trained", "ours, beam", "adaptive", "published")),
+        ):
+            rows: list[tuple[str | Cell, ...]] = []
+            for (what, N, V), timings in figures.items():
+                if not what.startswith(kind):
+                    continue
+                base = timings.get("softmax")
+                cells = [ratio_text(timings, c, exact=c != "adaptive") for c in columns]
+                base_text = f"{base.median_s * 1e3:.4g} ms" if base else "–"
+                spread = f"{timings['ours'].spread:.0%}"
+                rows.append((what, f"{N:,}", f"{V:,}", base_text, *cells, spread))
+            header = ("what", "rows", "V", "softmax", *columns, "spread of ours")
+            tables[f"{name}-{threads}"] = _table(header, rows)
+    names = ("softmax", "ours", "ours, sparse", "ours, leaves smoothed", "published")
+    rows = []
+    for (N, V), needed in memory.items():
+        values = [needed.get(name) for name in names]
+        rows.append(
+            (f"{N:,}", f"{V:,}", *("–" if value is None else f"{value:.1f}" for value in values))
+        )
+    tables["memory"] = _table(("rows", "V", *names), rows)
+    return tables
+
+
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str | Cell, ...]]) -> Table:
+    cells = tuple(
+        tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in row) for row in rows
+    )
+    return Table(header, cells, num_labels=len(header))
+
+
+def markdown(tables: dict[str, Table], command: str, sample_ms: float) -> str:
+    """Write the page: how it was measured, and the marks between which its tables are put."""
     machine = ", ".join(f"{key} {value}" for key, value in describe_machine().items())
     lines = [
         "# The output layer: time and memory",
@@ -296,41 +350,11 @@ def markdown(
         "",
         "![cost against V](output_layer.png)",
     ]
-    for threads, figures in all_figures.items():
-        lines += ["", f"## Bars, {threads} thread{'s' * (threads > 1)}", ""]
-        lines += ["| what | bar | measured | holds |", "| --- | --- | --- | --- |"]
-        lines += [
-            f"| {what} | {limit} | {value} | {'yes' if holds else '**no**'} |"
-            for what, limit, value, holds in bars(figures, memory)
-        ]
-        for kind, columns in (
-            (
-                "step",
-                ("ours", "ours, sparse", "ours, gates smoothed", "adaptive", "published"),
-            ),
-            ("top", ("ours", "ours, trained", "ours, beam", "adaptive", "published")),
-        ):
-            title = "Training step" if kind == "step" else "Search"
-            lines += ["", f"## {title}, {threads} thread{'s' * (threads > 1)}", ""]
-            lines += [f"| what | rows | V | softmax | {' | '.join(columns)} | spread of ours |"]
-            lines += ["| --- " * (len(columns) + 5) + "|"]
-            for (what, N, V), timings in figures.items():
-                if not what.startswith(kind):
-                    continue
-                base = timings.get("softmax")
-                cells = [ratio_text(timings, c, exact=c != "adaptive") for c in columns]
-                base_text = f"{base.median_s * 1e3:.4g} ms" if base else "–"
-                lines.append(
-                    f"| {what} | {N:,} | {V:,} | {base_text} | {' | '.join(cells)} "
-                    f"| {timings['ours'].spread:.0%} |"
-                )
-    lines += ["", "## Peak extra memory of a training step (MB)", ""]
-    names = ("softmax", "ours", "ours, sparse", "ours, leaves smoothed", "published")
-    lines += [f"| rows | V | {' | '.join(names)} |", "| --- " * (len(names) + 2) + "|"]
-    for (N, V), needed in memory.items():
-        values = [needed.get(name) for name in names]
-        cells = ["–" if value is None else f"{value:.1f}" for value in values]
-        lines.append(f"| {N:,} | {V:,} | {' | '.join(cells)} |")
+    for name in tables:
+        kind, _, threads = name.partition("-")
+        title = TITLES[kind] + (f", {threads} thread{'s' * (threads != '1')}" if threads else "")
+        lines += ["", f"## {title}", "", f"<!-- table: output_layer.json#{name} -->"]
+        lines += ["<!-- end -->"]
     return "\n".join(lines) + "\n"
 
 
@@ -384,25 +408,26 @@ def main() -> None:
         sizes = [V for V in arguments.sizes if threads == 1 or V in BARS["step", 4_096]]
         all_figures[threads], measured = measure(sizes, arguments.budget, arguments.sample_ms / 1e3)
         memory = memory or measured
-    page = markdown(all_figures, memory, f"python {' '.join(sys.argv)}", arguments.sample_ms)
-    print(page)
+    tables = make_tables(all_figures, memory)
+    for table in tables.values():
+        print_table(table)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
-        raw = {
-            "machine": describe_machine(),
-            "threads": {
+        page = markdown(tables, shlex.join(["python", *sys.argv]), arguments.sample_ms)
+        (arguments.out / "output_layer.md").write_text(page, encoding="utf-8")
+        publish(
+            arguments.out / "output_layer.json",
+            tables,
+            threads={
                 threads: {
                     f"{what}, {N} rows, V = {V}": {name: t.as_json() for name, t in timings.items()}
                     for (what, N, V), timings in figures.items()
                 }
                 for threads, figures in all_figures.items()
             },
-            "peak_memory_mb": {f"{N} rows, V = {V}": needed for (N, V), needed in memory.items()},
-        }
-        (arguments.out / "output_layer.md").write_text(page, encoding="utf-8")
-        (arguments.out / "output_layer.json").write_text(json.dumps(raw) + "\n", encoding="utf-8")
+            peak_memory_mb={f"{N} rows, V = {V}": needed for (N, V), needed in memory.items()},
+        )
         draw(next(iter(all_figures.values())), arguments.out / "output_layer.png")
-        print(f"wrote {arguments.out / 'output_layer.md'}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How fast a large Common Voice release is prepared: rows a second and peak memory.
 
-    python benchmarks/prepare.py [--rows 5000000] [--hours 450] [--folder DIR]
+    python benchmarks/prepare.py [--rows 5000000] [--hours 450] [--folder DIR] [--json out.json]
 
 Makes up a release in the real layout (15 languages of very different size, clip_durations.tsv, one
 mp3 under many names), prepares it as the paper did, and prints rows/s and the peak resident memory
@@ -21,6 +21,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import soundfile
+from publishing import print_table, publish
+
+from arborvox.report.document import Cell, Table
 
 LANGUAGES = "ca es fr it pt be cs pl ru uk ba ky tr tt uz".split()
 LATIN = "abcdefghilmnoprstuvz"
@@ -92,19 +95,26 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--hours", type=float, default=450.0)
     parser.add_argument("--folder", type=Path, default=None, help="scratch space (temporary)")
+    parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="arborvox-prepare-", dir=options.folder))
     try:
         print(f"making up {options.rows:,} rows (not timed)", flush=True)
         make_release(scratch / "release", options.rows)
-        print("| training kept | rows/s | seconds | peak memory (GB) |")
-        print("| --- | ---: | ---: | ---: |")
+        rows = []
         for hours in (options.hours, None):
             out = scratch / "out"
             seconds, peak = prepare_and_watch(scratch / "release", out, hours)
             stats = json.loads((out / "stats.json").read_text(encoding="utf-8"))
             kept = f"{stats['total']['train']['hours']:,.0f} h"
-            print(f"| {kept} | {options.rows / seconds:,.0f} | {seconds:.1f} | {peak:.2f} |")
+            asked = f"(`--hours {hours:g}`)" if hours else "(all)"
+            cells = (f"{options.rows / seconds:,.0f}", f"{seconds:.1f}", f"{peak:.2f}")
+            rows.append((Cell(f"{kept} {asked}"), *map(Cell, cells)))
+        header = ("training kept", "rows/s", "seconds", "peak memory (GB)")
+        table = Table(header, tuple(rows))
+        print_table(table)
+        if options.json:
+            publish(options.json, {"prepare": table})
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -1,6 +1,6 @@
 """Seconds of audio trained per second of time: our default against the plain way, at two sizes.
 
-    python benchmarks/training.py [--size small] [--threads 1] [--budget-s 60]
+    python benchmarks/training.py [--size small] [--threads 1] [--budget-s 60] [--json out.json]
 
 The plain version is the same network (benchmarks/plain_network.py; equality is checked first) in
 fp32, with torch's dropout, naive attention, unfused Adam and batches in random order. Both fill
@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from plain_network import make_plain
+from publishing import print_table, publish
 from timing import describe_machine, interleave, peak_memory_mb
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -36,6 +37,7 @@ from arborvox.config import FeaturesConfig, ModelConfig, TrainConfig
 from arborvox.model.asr import ASR
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
+from arborvox.report.document import Cell, Table
 from arborvox.training.optimizer import make_optimizer
 from arborvox.tree import HuffmanTree
 
@@ -48,6 +50,15 @@ CPU = torch.device("cpu")
 
 PLAIN = "plain fp32"
 VERSIONS = ("hierarchical", "softmax", PLAIN)
+
+Row = tuple[Cell, ...]
+SPEED_HEADER = (
+    *("size", "utterances", "version", "audio s/s", "spread", "vs plain", "padding", "of peak"),
+)
+PEAK_HEADER = (
+    *("size", "utterances", "hierarchical / softmax, audio per second", "bf16 peak, GFLOP/s"),
+    *("fp32 peak, GFLOP/s", "peak memory"),
+)
 
 # Utterances of single words, and of sentences.
 DURATIONS_S = {"1-2 s": (1.0, 2.0), "10 s": (8.0, 12.0)}
@@ -231,8 +242,8 @@ def gemm_peak(dtype: torch.dtype, size: int = 2048, rounds: int = 7) -> float:
     return 2.0 * size**3 / min(times["product"].samples_s)
 
 
-def compare(size: str, kind: str, budget_s: float) -> None:
-    """Time all versions at one size and kind of utterance, and print a table."""
+def compare(size: str, kind: str, budget_s: float) -> tuple[list[Row], Row]:
+    """Time all versions at one size and kind of utterance; return their rows, and the peaks."""
     batches = {name: batches_of(kind, name) for name in VERSIONS}
     check_same_network(size, batches[PLAIN][0])
     middle = batches[VERSIONS[0]][2]
@@ -249,19 +260,20 @@ def compare(size: str, kind: str, budget_s: float) -> None:
     }
     hierarchical, softmax, plain = speeds.values()
     bf16, fp32 = gemm_peak(torch.bfloat16), gemm_peak(torch.float32)
-    print(f"\nsize {size}, utterances of {kind}, batches of {BATCH_S:g} s")
-    print(
-        f"{'version':<24}{'audio s/s':>10}{'spread':>8}{'vs plain':>10}{'padding':>9}{'of peak':>9}"
-    )
+    rows = []
     for name in VERSIONS:
         used = speeds[name] * flops_per_s / (fp32 if name == PLAIN else bf16)
-        told = name if name == PLAIN else f"default, {name}"
-        print(
-            f"{told:<24}{speeds[name]:>10.1f}{times[name].spread:>8.0%}"
-            f"{speeds[name] / plain:>10.2f}{padding[name]:>9.1%}{used:>9.1%}"
+        figures = (
+            f"{speeds[name]:.1f}",
+            f"{100 * times[name].spread:.0f} %",
+            f"{speeds[name] / plain:.2f}",
+            f"{100 * padding[name]:.1f} %",
+            f"{100 * used:.1f} %",
         )
-    print(f"hierarchical / softmax, audio per second: {hierarchical / softmax:.2f}")
-    print(f"peaks: bf16 {bf16 / 1e9:.0f}, fp32 {fp32 / 1e9:.0f} GFLOP/s of a 2048^3 product")
+        told = name if name == PLAIN else f"default, {name}"
+        rows.append(tuple(map(Cell, (size, kind, told, *figures))))
+    peaks = (f"{hierarchical / softmax:.2f}", f"{bf16 / 1e9:.0f}", f"{fp32 / 1e9:.0f}")
+    return rows, tuple(map(Cell, (size, kind, *peaks)))
 
 
 def random_durations_s(kind: str) -> NDArray[np.float64]:
@@ -279,8 +291,7 @@ def print_peak_memory(size: str, kind: str) -> None:
             take_step()
 
     peak_mb = peak_memory_mb(build_and_step)
-    told = "not measurable here" if peak_mb is None else f"{peak_mb / 1024:.2f} GB"
-    print(f"peak memory, size {size}, utterances of {kind}: {told}")
+    print("not measurable here" if peak_mb is None else f"{peak_mb / 1024:.2f} GB")
 
 
 def main() -> None:
@@ -290,6 +301,7 @@ def main() -> None:
     parser.add_argument("--utterances", choices=list(DURATIONS_S), action="append")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--budget-s", type=float, default=60.0, help="time for each table")
+    parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--memory-only", action="store_true", help="only print the peak memory")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -299,13 +311,27 @@ def main() -> None:
         print_peak_memory((options.size or ["paper"])[0], kinds[0])
         return
     print(", ".join(f"{name} {value}" for name, value in describe_machine().items()))
-    print(f"{options.threads} threads")
+    print(f"{options.threads} threads, batches of {BATCH_S:g} s")
+    speeds: list[Row] = []
+    peaks: list[Row] = []
     for size in options.size or ["small", "paper"]:
         for kind in kinds:
-            compare(size, kind, options.budget_s)
+            rows, row = compare(size, kind, options.budget_s)
             # A fresh process: memory that the other versions have left would hide some of it.
             flags = ["--memory-only", "--size", size, "--utterances", kind]
-            subprocess.run([sys.executable, str(Path(__file__)), *flags], check=True)
+            flags += ["--threads", str(options.threads)]
+            command = [sys.executable, str(Path(__file__)), *flags]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            speeds += rows
+            peaks.append((*row, Cell(done.stdout.strip())))
+            print_table(Table(SPEED_HEADER, tuple(rows), num_labels=3))
+    tables = {
+        "speed": Table(SPEED_HEADER, tuple(speeds), num_labels=3),
+        "peaks": Table(PEAK_HEADER, tuple(peaks), num_labels=2),
+    }
+    print_table(tables["peaks"])
+    if options.json:
+        publish(options.json, tables, threads=options.threads)
 
 
 if __name__ == "__main__":

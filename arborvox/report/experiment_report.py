@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from arborvox.console import say
-from arborvox.files import write_json_atomic, write_text_atomic
+from arborvox.files import write_text_atomic
 from arborvox.report.document import Block, Document
 from arborvox.report.examples import example_blocks
 from arborvox.report.experiment import Experiment, load_experiment
 from arborvox.report.html import render_html
 from arborvox.report.markdown import render_markdown
-from arborvox.report.results import named_tables, results_as_json
+from arborvox.report.results import named_tables, results_as_json, write_results
 from arborvox.report.sections import (
     confusion_blocks,
     curve_blocks,
@@ -49,9 +49,9 @@ def make_report(folder: Path, out: Path) -> None:
     }
     write_text_atomic(out / MARKDOWN_NAME, render_markdown(document, out))
     write_text_atomic(out / HTML_NAME, render_html(document))
-    write_json_atomic(out / NUMBERS_NAME, numbers)
-    for name in (MARKDOWN_NAME, HTML_NAME, NUMBERS_NAME):
+    for name in (MARKDOWN_NAME, HTML_NAME):
         say(f"wrote {out / name}")
+    write_results(out / NUMBERS_NAME, numbers)
 
 
 def _build_document(

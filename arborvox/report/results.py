@@ -7,13 +7,15 @@
 Between such marks stands what the JSON file beside the page says, and nothing else.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from arborvox.console import say
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_json
+from arborvox.files import read_json, write_text_atomic
 from arborvox.report.document import Cell, Document, Table
 from arborvox.report.markdown import render_table
 
@@ -47,6 +49,41 @@ def fill_page(text: str, folder: Path) -> str:
         return f"{mark[1]}{render_table(read_table(folder / mark[2], mark[3]))}\n"
 
     return _MARKED.sub(fill, text)
+
+
+def write_results(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON file of results, a line a row."""
+    lines = [f" {_plain(key)}: {_plain(part)}" for key, part in value.items() if key != "tables"]
+    lines.append(f' "tables": {{\n{_tables_text(value["tables"])}\n }}')
+    write_text_atomic(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    say(f"wrote {path}")
+
+
+def fill_pages(pages: Sequence[Path]) -> None:
+    """Write the tables of pages anew where they differ from their JSON files."""
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        filled = fill_page(text, page.parent)
+        if filled != text:
+            write_text_atomic(page, filled)
+            say(f"wrote {page}")
+
+
+def _tables_text(tables: Mapping[str, Any]) -> str:
+    parts = []
+    for name, table in tables.items():
+        rows = ",\n".join(f"    {_plain(row)}" for row in table["rows"])
+        parts.append(
+            f"  {_plain(name)}: {{\n"
+            f'   "header": {_plain(table["header"])},\n'
+            f'   "num_labels": {table["num_labels"]},\n'
+            f'   "rows": [\n{rows}\n   ]\n  }}'
+        )
+    return ",\n".join(parts)
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def read_table(path: Path, name: str) -> Table:
