@@ -347,8 +347,8 @@ def main() -> None:
     for table in tables.values():
         print_table(table)
     if options.json:
-        measured = {**layers, **inventories}
-        cases = [asdict(case) | asdict(samples) for case, samples in measured.items()]
+        measured = [*layers.items(), *inventories.items()]
+        cases = [asdict(case) | asdict(samples) for case, samples in measured]
         publish(options.json, tables, threads=options.threads, cases=cases)
 
 

@@ -66,6 +66,10 @@ class CorpusConfig(Section):
         """What the corpus is made from."""
         return self.source
 
+    def cause_of_empty(self, split: str) -> str:
+        """Say why a set of this corpus is empty and what to do, if its kind alone tells."""
+        return ""
+
     @model_validator(mode="after")
     def _check_more(self) -> "CorpusConfig":
         if any(part.more for part in self.more):
@@ -116,6 +120,12 @@ class ReleaseCorpus(WrittenCorpus):
         description="Hours of training to keep, all languages together.",
     )
 
+    def cause_of_empty(self, split: str) -> str:
+        """An official set is as the release has it."""
+        if self.split != "official":
+            return ""
+        return f"the release's {split}.tsv names no clip that can be used; use another --split"
+
     @model_validator(mode="after")
     def _check_amount(self) -> "ReleaseCorpus":
         if self.ratio is not None and self.hours is not None:
@@ -146,6 +156,15 @@ class UclaCorpus(CorpusConfig):
     dev: HeldOut = Field(
         "utterances", description="Held out for development: utterances, or whole languages."
     )
+
+    def cause_of_empty(self, split: str) -> str:
+        """The test set is made of whole languages."""
+        if split != "test":
+            return ""
+        return (
+            "no utterance of a language that is kept for testing can be used; name such languages "
+            "with --test-languages"
+        )
 
 
 class FolderCorpus(WrittenCorpus):

@@ -20,13 +20,9 @@ def empty_sets(stats: CorpusStats, config: CorpusConfig) -> list[str]:
 
 
 def _cause(split: str, stats: CorpusStats, config: CorpusConfig) -> str:
-    if config.kind == "ucla" and split == "test":
-        return (
-            "no utterance of a language that is kept for testing can be used; "
-            "name such languages with --test-languages"
-        )
-    if config.split == "official" and config.kind != "ucla":
-        return f"the release's {split}.tsv names no clip that can be used; use another --split"
+    known = config.cause_of_empty(split)
+    if known:
+        return known
     drawn_from = sum(stats.utterances(name) for name in ("train", "dev", "test"))
     drawn_from += sum(stats.skipped.get(why, 0) for why in (SENTENCE_REASON, NOT_SAMPLED_REASON))
     share = SHARES[split]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arborvox.corpora.manifests import Skipped, clean_cell
+from arborvox.corpora.manifests import Skipped
 from arborvox.errors import ArborvoxError
+from arborvox.files import clean_cell
 
 TABLE_ENDINGS = frozenset({".csv", ".tsv", ".jsonl"})
 # Programs differ in what they put between the cells of a .csv: the header shows it.
