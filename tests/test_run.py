@@ -75,7 +75,7 @@ def legs(*kinds: str) -> set[str]:
 def test_a_recipe_becomes_a_report(finished: Path) -> None:
     out = finished / "out"
     page = (out / "report/report.html").read_text(encoding="utf-8")
-    for told in ("Tones", "Softmax", "H-Softmax", "PER", "xxa", "xxb"):
+    for told in ("Tones", "Softmax", "H-Softmax", "PER", "qaa", "qab"):
         assert told in page
     assert set(records(out)) == {
         *("prepare", "tokens", "trees/huffman", "report"),

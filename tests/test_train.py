@@ -73,7 +73,7 @@ def test_run_folder_holds_what_it_promises(corpus: TinyCorpus, tmp_path: Path) -
     assert [r["step"] for r in records if r["kind"] == "train"] == list(range(1, 10))
     dev = [r for r in records if r["kind"] == "dev"]
     assert len(dev) == 9
-    assert set(dev[0]["by_language"]) == {"xxa", "xxb"}
+    assert set(dev[0]["by_language"]) == {"qaa", "qab"}
     assert run.curves.read_bytes().startswith(b"\x89PNG")
     assert list(run.tensorboard.glob("events*"))
     assert not [p for p in run.root.rglob(".*") if p.name.endswith(".part")]

@@ -38,7 +38,7 @@ def make_corpus(
     *,
     num_train: int = 24,
     num_dev: int = 6,
-    languages: Sequence[str] = ("xxa", "xxb"),
+    languages: Sequence[str] = ("qaa", "qab"),
     seed: int = 0,
 ) -> TinyCorpus:
     """Write wavs, manifests, tokens and a tree."""

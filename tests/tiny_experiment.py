@@ -9,7 +9,7 @@ import soundfile
 import yaml
 from tiny_corpus import PHONES, RATE, tone
 
-LANGUAGES = ("xxa", "xxb")
+LANGUAGES = ("qaa", "qab")
 VARIANTS = [
     {"name": "softmax", "label": "Softmax", "set": {"model.output": "softmax"}},
     {"name": "huffman", "label": "H-Softmax", "set": {"model.output": "hierarchical"}},
