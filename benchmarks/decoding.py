@@ -347,8 +347,8 @@ def main() -> None:
     for table in tables.values():
         print_table(table)
     if options.json:
-        measured = [*layers.items(), *inventories.items()]
-        cases = [asdict(case) | asdict(samples) for case, samples in measured]
+        cases = [asdict(case) | asdict(samples) for case, samples in layers.items()]
+        cases += [asdict(case) | asdict(samples) for case, samples in inventories.items()]
         publish(options.json, tables, threads=options.threads, cases=cases)
 
 

@@ -201,3 +201,27 @@ def test_a_source_may_name_the_environment(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SOME_PLACE", str(tmp_path))
     plan = plan_of(tmp_path, corpus={"source": "${SOME_PLACE}/table.jsonl"})
     assert plan.legs[0].prepare.settings["source"] == str(tmp_path / "table.jsonl")
+
+
+def test_names_that_only_case_tells_apart_are_equal(tmp_path: Path) -> None:
+    with pytest.raises(ArborvoxError, match="two variants are called one"):
+        plan_of(tmp_path, variants=[{"name": "one"}, {"name": "One"}])
+
+
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path) -> None:
+    for name in ("con", "x" * 201, "one."):
+        with pytest.raises(ArborvoxError, match="cannot be the name of a file"):
+            plan_of(tmp_path, variants=[{"name": name}])
+
+
+def test_a_language_that_is_none_is_refused_before_any_work(tmp_path: Path) -> None:
+    variants = [{"name": "one", "set": {"corpus.languages": ["es", "../../x"]}}]
+    with pytest.raises(ArborvoxError, match=r"corpus\.languages: '../../x' is no language code"):
+        plan_of(tmp_path, variants=variants)
+
+
+def test_a_new_choice_left_alone_does_not_outdate_prepared_data(tmp_path: Path) -> None:
+    variants = [{"name": "one"}, {"name": "two", "set": {"corpus.harakat": "drop"}}]
+    kept, dropped = (stage.settings for stage in plan_of(tmp_path, variants=variants).prepares)
+    assert "harakat" not in kept
+    assert dropped["harakat"] == "drop"

@@ -165,3 +165,25 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("wav,transcript\n")
     with pytest.raises(ArborvoxError, match=r"no column path, text \(it has wav, transcript\)"):
         run(tmp_path / "t.csv", tmp_path / "out", {"language": "ca"})
+
+
+@pytest.mark.parametrize("code", ["rumanian", "../../x", "/abs", "pt_BR"])
+def test_a_table_with_a_wrong_language_is_refused_by_its_line(tmp_path: Path, code: str) -> None:
+    rows = [{"path": "a.wav", "text": "a", "language": language} for language in ("ro", code)]
+    table = tmp_path / "t.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ArborvoxError, match=r"t\.jsonl, line 2: .* is no language code"):
+        run(table, tmp_path / "out", {})
+    with pytest.raises(ArborvoxError, match=r"corpus\.folder\.language: .* is no language code"):
+        run(table, tmp_path / "out", {"language": code})
+
+
+def test_harakat_are_dropped_where_the_recipe_says_so(tmp_path: Path) -> None:
+    for i in range(6):
+        tone(tmp_path / "src" / f"r{i}.wav")
+        (tmp_path / "src" / f"r{i}.txt").write_text(f"كَتَبَ {'ابتثجح'[i]}", encoding="utf-8")
+    columns = {"language": "ar"}
+    kept = run(tmp_path / "src", tmp_path / "kept", columns)
+    dropped = run(tmp_path / "src", tmp_path / "dropped", columns, harakat="drop")
+    assert {cut["supervisions"][0]["text"].split()[0] for cut in kept} == {"كَتَبَ"}
+    assert {cut["supervisions"][0]["text"].split()[0] for cut in dropped} == {"كتب"}
