@@ -57,7 +57,8 @@ def read_rows(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> lis
     for row in rows:
         if not is_unicode(str(row.audio)):
             # A manifest is JSON, and JSON is Unicode: there is no way to write such a name.
-            skipped.append(Skipped(_show(row.shown), "file name is not UTF-8"))
+            reason = f"file name is not UTF-8: {_show(str(row.audio))}"
+            skipped.append(Skipped(_show(row.shown), reason))
         elif row.id in unique:
             skipped.append(Skipped(row.shown, f"duplicate row: {row.id} came before"))
         else:
