@@ -26,8 +26,9 @@ NO_LANGUAGE = "und"  # BCP 47's "undetermined"
 
 # Longer lines are no cuts: ours have 600 bytes, those with word alignments a few thousand.
 MOST_LINE_BYTES = 1 << 20
-# No recording has more of these; sums and products of such numbers stay exact and finite.
+# No recording has more of these, and no utterance less: what is computed of them stays finite.
 MOST_SECONDS, MOST_SAMPLES, MOST_RATE_HZ = 1e6, 10**12, 10**7
+LEAST_SECONDS = 1e-5
 # A supervision may miss its cut's ends, and a cut its recording's, by the rounding of other tools.
 TOLERANCE_S = 0.02
 
@@ -284,16 +285,17 @@ def _num_channels(recording: dict[str, Any]) -> int:
 def _span_of(cut: dict[str, Any], supervision: dict[str, Any]) -> tuple[float, float]:
     """Return start and length in the recording of what the supervision is about."""
     start_s, duration_s = _seconds(cut, "start", 0.0), _seconds(cut, "duration")
-    if start_s < 0 or duration_s <= 0:
+    if start_s < 0 or duration_s < LEAST_SECONDS:
         raise _NoUtterance(f"a cut cannot start at {start_s:g} s and last {duration_s:g} s")
     begin_s = _seconds(supervision, "start", 0.0)  # from the start of the cut
     length_s = _seconds(supervision, "duration", duration_s)
-    if begin_s < -TOLERANCE_S or length_s <= 0 or begin_s + length_s > duration_s + TOLERANCE_S:
+    end_s = begin_s + length_s
+    if begin_s < -TOLERANCE_S or length_s < LEAST_SECONDS or end_s > duration_s + TOLERANCE_S:
         raise _NoUtterance(
-            f"the supervision ({begin_s:g} s to {begin_s + length_s:g} s) does not lie in its cut "
+            f"the supervision ({begin_s:g} s to {end_s:g} s) does not lie in its cut "
             f"of {duration_s:g} s"
         )
-    if begin_s > TOLERANCE_S or begin_s + length_s < duration_s - TOLERANCE_S:
+    if begin_s > TOLERANCE_S or end_s < duration_s - TOLERANCE_S:
         return start_s + max(begin_s, 0.0), length_s
     return start_s, duration_s
 

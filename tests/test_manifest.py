@@ -172,6 +172,8 @@ SOURCE = {"type": "file", "channels": [0], "source": "a.wav"}
         ("start is -inf", supervised(start=float("-inf"))),
         ("last -1 s", cut(duration=-1.0)),
         ("last 0 s", cut(duration=0)),
+        ("last 4.94066e-324 s", cut(duration=5e-324)),
+        ("does not lie in its cut", supervised(start=1.0, duration=5e-324)),
         ("start at -1 s", cut(start=-1.0)),
         ("duration is 1000", cut(duration=10**400)),
         ("duration is '3'", cut(duration="3")),

@@ -10,10 +10,16 @@ from budgets import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arborvox.data import build_table
+from arborvox.decode.test_set import cut_by_length
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance, cut_line, read_manifest
+from arborvox.tokens import UNK_ID, Tokenizer
+from arborvox.training.loader import plain_orders
 
 CUT = json.loads(cut_line(Utterance("ca-1", "a.wav", "ca", "bon dia", 16000, 48000, speaker="x")))
+
+TOKENIZER = Tokenizer("char", ("<eos>", "<unk>", " ", "a", "b"), {"ca": (1,) * 5})
 
 STRANGE = st.one_of(
     st.none(),
@@ -46,9 +52,7 @@ def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     if not isinstance(value, dict | list):
         return value
     copy = value.copy()
-    if isinstance(copy, list) and place[0] >= len(copy):
-        return copy
-    if isinstance(copy, dict) and place[0] not in copy:
+    if place[0] not in (copy if isinstance(copy, dict) else range(len(copy))):
         return copy
     copy[place[0]] = changed(copy[place[0]], place[1:], new)
     return copy
@@ -84,6 +88,25 @@ def test_a_changed_cut_is_read_with_sane_numbers_or_refused(
         # What was read can be written, and says the same then.
         path.write_text(cut_line(utterance), encoding="utf-8")
         assert list(read_manifest(path)) == [utterance]
+
+
+@examples(100, 2000)
+@given(mutations=MUTATIONS)
+def test_what_is_read_can_be_trained_on_and_cut_into_batches(
+    tmp_path: Path, mutations: list[tuple[tuple[Any, ...], Any]]
+) -> None:
+    cut = CUT
+    for place, new in mutations:
+        cut = changed(cut, place, new)
+    path = tmp_path / "cuts.jsonl"
+    path.write_text(json.dumps(cut) + "\n", encoding="utf-8")
+    if utterances := read_or_refuse(path):
+        assert len(list(cut_by_length(utterances, batch_s=60.0))) == 1
+        table = build_table(
+            tmp_path / "table", path, TOKENIZER, source="", max_duration_s=30.0, unknown_id=UNK_ID
+        )
+        assert len(table) + table.num_skipped == 1
+        assert len(list(plain_orders(table, 60.0))) == len(table)
 
 
 @examples(100, 2000)
