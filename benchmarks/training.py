@@ -98,9 +98,11 @@ class Version:
         return lambda: self.step(next(batches))
 
 
-def make_batches(durations_s: NDArray[np.float64], count: int) -> list[Batch]:
+def make_batches(
+    durations_s: NDArray[np.float64], count: int, batch_s: float = BATCH_S
+) -> list[Batch]:
     """Cut durations into batches in the order given; return some from all over the corpus."""
-    cuts = cut_batches(np.maximum.accumulate(durations_s), BATCH_S)[:-1]  # the last one is not full
+    cuts = cut_batches(np.maximum.accumulate(durations_s), batch_s)[:-1]  # the last one is not full
     chosen = cuts[np.linspace(0, len(cuts) - 1, count).round().astype(int)]
     return [_make_batch(durations_s[begin:end]) for begin, end in chosen]
 

@@ -26,6 +26,8 @@ SIGNS_A_UNIT = {b"[": 2, b"{": 0, b",": 4}
 ROOM = 4096  # for everything else
 SIGNS_OF_THE_REST = 16
 
+REMEDY = "build the tree again from these tokens"
+
 
 def save_tree(tree: CodeTree, path: Path) -> None:
     """Write a tree in one stroke; the same tree gives the same bytes."""
@@ -63,17 +65,16 @@ def load_tree(path: Path, units: Sequence[str] | None = None) -> CodeTree:
 
 def check_units(tree: CodeTree, units: Sequence[str]) -> None:
     """Refuse a tree that was not made for these tokens."""
-    remedy = "build the tree again from these tokens"
     if tree.num_leaves != len(units):
         raise ArborvoxError(
             f"The tree does not match the tokens: it has {tree.num_leaves} leaves, they are "
-            f"{len(units)}; {remedy}."
+            f"{len(units)}; {REMEDY}."
         )
     for token, (leaf, unit) in enumerate(zip(tree.units or units, units, strict=True)):
         if leaf != unit:
             raise ArborvoxError(
                 f"The tree does not match the tokens: token {token} is {leaf!r} in the tree and "
-                f"{unit!r} in the tokens; {remedy}."
+                f"{unit!r} in the tokens; {REMEDY}."
             )
 
 
@@ -84,7 +85,11 @@ def _check_size(path: Path, units: Sequence[str] | None) -> None:
     num_units = MOST_UNITS if units is None else len(units)
     text = "" if units is None else "".join(units)
     most_bytes = ROOM + BYTES_A_UNIT * num_units + BYTES_A_CHARACTER * len(text)
-    refusal = f"The file is too large for a tree over {num_units:,} units; it is not read."
+    refusal = f"the file is too large for a tree over {num_units:,} units"
+    if units is not None:
+        refusal = f"The tree does not match the tokens: {refusal}; {REMEDY}."
+    else:
+        refusal = f"This cannot be a tree: {refusal}."
     if path.stat().st_size > most_bytes:
         raise ArborvoxError(refusal)
     data = path.read_bytes()

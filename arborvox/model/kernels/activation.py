@@ -25,7 +25,7 @@ def silu_dropout(x: Tensor, bias: Tensor, rate: float) -> Tensor:
 
 
 class _SiluDropout(Function):
-    """The slopes are made where the values are, and kept instead of the input.
+    """The derivatives are made where the values are, and kept instead of the input.
 
     So exponentials and random bits are computed once, and the gradient is one product.
     """
@@ -33,8 +33,10 @@ class _SiluDropout(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, rate: float) -> Tensor:
         x = x.contiguous()
-        out, slopes = torch.empty_like(x), torch.empty_like(x)
-        rows, out_rows, slope_rows = (as_bits(y).reshape(-1, x.shape[-1]) for y in (x, out, slopes))
+        out, derivatives = torch.empty_like(x), torch.empty_like(x)
+        rows, out_rows, derivative_rows = (
+            as_bits(y).reshape(-1, x.shape[-1]) for y in (x, out, derivatives)
+        )
         offsets = bias.detach().float().numpy()
         seed, dropped, scale = Chance.draw(rate).numbers
         run_split(
@@ -46,38 +48,46 @@ class _SiluDropout(Function):
                 dropped,
                 scale,
                 out_rows[first:last],
-                slope_rows[first:last],
+                derivative_rows[first:last],
             ),
             len(rows),
             ROWS_PER_THREAD,
         )
-        ctx.save_for_backward(slopes)
+        ctx.save_for_backward(derivatives)
         ctx.bias_type = bias.dtype
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        (slopes,) = ctx.saved_tensors
-        out = torch.empty_like(slopes)
-        slope_rows, grads, out_rows = (
-            as_bits(y).reshape(-1, slopes.shape[-1]) for y in (slopes, grad.contiguous(), out)
+        (derivatives,) = ctx.saved_tensors
+        out = torch.empty_like(derivatives)
+        derivative_rows, grads, out_rows = (
+            as_bits(y).reshape(-1, derivatives.shape[-1])
+            for y in (derivatives, grad.contiguous(), out)
         )
         for_bias = sum_blocks(
             lambda first, last, sums: _multiply(
-                slope_rows[first:last], grads[first:last], out_rows[first:last], sums
+                derivative_rows[first:last], grads[first:last], out_rows[first:last], sums
             ),
             len(grads),
-            slopes.shape[-1],
+            derivatives.shape[-1],
         )
         return out, torch.from_numpy(for_bias).to(ctx.bias_type), None
 
 
 @kernel
 def _activate(
-    rows: Any, bias: Any, place: int, seed: Any, dropped: Any, scale: Any, out: Any, slopes: Any
+    rows: Any,
+    bias: Any,
+    place: int,
+    seed: Any,
+    dropped: Any,
+    scale: Any,
+    out: Any,
+    derivatives: Any,
 ) -> None:
-    """Fill out with dropout(y * sigma(y)), y = x + bias, and slopes with what it does to changes.
+    """Fill out with dropout(y * sigma(y)), y = x + bias, and derivatives with its derivative by y.
 
     `place` is where the first row stands.
     """
@@ -91,15 +101,15 @@ def _activate(
             rest = y * (np.float32(1.0) - kept)
             kept *= keep_factor(i, of_row, dropped, scale)
             out[r, i] = narrow(y * kept)
-            slopes[r, i] = narrow(kept * (np.float32(1.0) + rest))
+            derivatives[r, i] = narrow(kept * (np.float32(1.0) + rest))
 
 
 @kernel
-def _multiply(slopes: Any, grads: Any, out: Any, sums: Any) -> None:
-    """Fill out with slopes * grads, and add up its rows."""
-    R, D = slopes.shape
+def _multiply(derivatives: Any, grads: Any, out: Any, sums: Any) -> None:
+    """Fill out with derivatives * grads, and add up its rows."""
+    R, D = derivatives.shape
     for r in range(R):
         for i in range(D):
-            product = widen(slopes[r, i]) * widen(grads[r, i])
+            product = widen(derivatives[r, i]) * widen(grads[r, i])
             out[r, i] = narrow(product)
             sums[i] += product

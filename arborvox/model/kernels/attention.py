@@ -28,22 +28,22 @@ class Attention(Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
         shape = (*q.shape[:3], v.shape[3])
         queries, keys, values = (x.flatten(0, 1) for x in (q, k, v))  # (B * H, .., ..)
-        shares = torch.bmm(queries, keys.transpose(1, 2))  # (B * H, Q, K), scores at first
-        softmax_in_place(shares, bias, q.shape[1] * q.shape[2])
-        ctx.save_for_backward(queries, keys, values, shares)
-        return torch.bmm(shares, values).view(shape)
+        weights = torch.bmm(queries, keys.transpose(1, 2))  # (B * H, Q, K), at first scores
+        softmax_in_place(weights, bias, q.shape[1] * q.shape[2])
+        ctx.save_for_backward(queries, keys, values, weights)
+        return torch.bmm(weights, values).view(shape)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        queries, keys, values, shares = ctx.saved_tensors
+        queries, keys, values, weights = ctx.saved_tensors
         B, H = grad.shape[:2]
         grad = grad.flatten(0, 1)
-        slopes = torch.bmm(grad, values.transpose(1, 2))  # of the shares, then of the scores
-        softmax_slopes_in_place(shares, slopes)
-        for_q = torch.bmm(slopes, keys).view(B, H, *queries.shape[1:])
-        for_k = torch.bmm(slopes.transpose(1, 2), queries).view(B, H, *keys.shape[1:])
-        for_v = torch.bmm(shares.transpose(1, 2), grad).view(B, H, *values.shape[1:])
+        gradients = torch.bmm(grad, values.transpose(1, 2))  # of the weights, then of the scores
+        softmax_backward_in_place(weights, gradients)
+        for_q = torch.bmm(gradients, keys).view(B, H, *queries.shape[1:])
+        for_k = torch.bmm(gradients.transpose(1, 2), queries).view(B, H, *keys.shape[1:])
+        for_v = torch.bmm(weights.transpose(1, 2), grad).view(B, H, *values.shape[1:])
         return for_q, for_k, for_v, None
 
 
@@ -57,12 +57,12 @@ def softmax_in_place(scores: Tensor, bias: Tensor | None, rows_per_bias: int) ->
     )
 
 
-def softmax_slopes_in_place(shares: Tensor, slopes: Tensor) -> None:
+def softmax_backward_in_place(weights: Tensor, gradients: Tensor) -> None:
     """Replace the gradients of softmax's values by those of its scores, both (B * H, Q, K)."""
-    share_rows, slope_rows = (as_bits(x).reshape(-1, x.shape[2]) for x in (shares, slopes))
+    weight_rows, gradient_rows = (as_bits(x).reshape(-1, x.shape[2]) for x in (weights, gradients))
     run_split(
-        lambda first, last: _softmax_slopes(share_rows[first:last], slope_rows[first:last]),
-        len(share_rows),
+        lambda first, last: _softmax_backward(weight_rows[first:last], gradient_rows[first:last]),
+        len(weight_rows),
         ROWS_PER_THREAD,
     )
 
@@ -115,22 +115,22 @@ def _softmax_rows(rows: Any, bias: Any, first: int, rows_per_bias: int) -> None:
         for i in range(K):
             below = wide[i] - peak
             # Exactly 0 where nothing may be seen; written so that NaN stays NaN.
-            share = np.float32(0.0) if below < LEAST_EXPONENT else exp_float32(below)
-            wide[i] = share
-            total += share
+            weight = np.float32(0.0) if below < LEAST_EXPONENT else exp_float32(below)
+            wide[i] = weight
+            total += weight
         scale = np.float32(1.0) / total
         for i in range(K):
             row[i] = narrow(wide[i] * scale)
 
 
 @kernel
-def _softmax_slopes(shares: Any, slopes: Any) -> None:
+def _softmax_backward(weights: Any, gradients: Any) -> None:
     """Replace the gradients of softmax's values by those of its scores, both (R, K)."""
-    R, K = shares.shape
+    R, K = weights.shape
     for r in range(R):
-        share, slope = shares[r], slopes[r]
+        weight, gradient = weights[r], gradients[r]
         mean = np.float32(0.0)
         for i in range(K):
-            mean += widen(share[i]) * widen(slope[i])
+            mean += widen(weight[i]) * widen(gradient[i])
         for i in range(K):
-            slope[i] = narrow(widen(share[i]) * (widen(slope[i]) - mean))
+            gradient[i] = narrow(widen(weight[i]) * (widen(gradient[i]) - mean))

@@ -26,8 +26,8 @@ UTTERANCES_PER_THREAD = 1
 class CTCLoss(Function):
     """Compute -log P of each utterance: (B, T, V + 1), (B, U), (B,), (B,) -> (B,); 0 for no path.
 
-    The gradient is that of the log-probabilities as they are given: minus the share of paths that
-    pass through a token at a frame.
+    The gradient is that of the log-probabilities as they are given: minus the posterior of a token
+    at a frame, which is the share of paths that pass through it there.
     """
 
     @staticmethod
@@ -44,9 +44,9 @@ class CTCLoss(Function):
         rows, frame_counts = log_probs.detach().numpy(), frame_lens.numpy()
         labels, skips = _states(tokens.numpy(), blank)
         state_counts = 2 * token_lens.numpy() + 1
-        heads = torch.empty(B, T, labels.shape[1])  # log of all ways to begin, by state
+        alphas = torch.empty(B, T, labels.shape[1])  # forward variables: log of all ways to begin
         losses = torch.empty(B)
-        wide_heads, wide_losses = heads.numpy(), losses.numpy()
+        wide_alphas, wide_losses = alphas.numpy(), losses.numpy()
         run_split(
             lambda first, last: _run_forward(
                 rows[first:last],
@@ -54,13 +54,13 @@ class CTCLoss(Function):
                 skips[first:last],
                 frame_counts[first:last],
                 state_counts[first:last],
-                wide_heads[first:last],
+                wide_alphas[first:last],
                 wide_losses[first:last],
             ),
             B,
             UTTERANCES_PER_THREAD,
         )
-        ctx.save_for_backward(log_probs, heads, losses)
+        ctx.save_for_backward(log_probs, alphas, losses)
         ctx.states = labels, skips, frame_counts, state_counts
         possible = ~(losses > -float(IMPOSSIBLE))  # written so that NaN stays NaN
         return torch.where(possible, losses, torch.zeros(()))
@@ -68,26 +68,26 @@ class CTCLoss(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
-        log_probs, heads, losses = ctx.saved_tensors
+        log_probs, alphas, losses = ctx.saved_tensors
         labels, skips, frame_counts, state_counts = ctx.states
-        slopes = torch.zeros_like(log_probs)
+        gradients = torch.zeros_like(log_probs)
         arrays = (
             log_probs.numpy(),
             labels,
             skips,
             frame_counts,
             state_counts,
-            heads.numpy(),
+            alphas.numpy(),
             losses.numpy(),
             grad.contiguous().numpy(),
-            slopes.numpy(),
+            gradients.numpy(),
         )
         run_split(
             lambda first, last: _run_backward(*(array[first:last] for array in arrays)),
             len(log_probs),
             UTTERANCES_PER_THREAD,
         )
-        return slopes, None, None, None, None
+        return gradients, None, None, None, None
 
 
 def _states(tokens: NDArray[np.int64], blank: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -120,16 +120,16 @@ def _run_forward(
     skips: Any,
     frame_counts: Any,
     state_counts: Any,
-    heads: Any,
+    alphas: Any,
     losses: Any,
 ) -> None:
-    """Fill heads with the log-sums over all beginnings, and losses with -log P, 1e30 for none."""
+    """Fill the forward variables, and losses with -log P, 1e30 where there is no path."""
     for b in range(log_probs.shape[0]):
         T, S = frame_counts[b], state_counts[b]
         label, skip = labels[b, :S], skips[b, :S]
         before = np.full(S + 2, NEVER, np.float32)  # two states that nothing ever is in, first
         for t in range(T):
-            now, row = heads[b, t, :S], log_probs[b, t]
+            now, row = alphas[b, t, :S], log_probs[b, t]
             if t == 0:
                 now[:] = NEVER
                 now[:2] = np.float32(0.0)  # a path begins with the first blank or token
@@ -148,12 +148,12 @@ def _run_backward(
     skips: Any,
     frame_counts: Any,
     state_counts: Any,
-    heads: Any,
+    alphas: Any,
     losses: Any,
     grads: Any,
-    slopes: Any,
+    gradients: Any,
 ) -> None:
-    """Take the share of paths in each state, times the gradient, from the slopes (B, T, V + 1)."""
+    """Take each state's posterior, times the loss's gradient, from the gradients (B, T, V + 1)."""
     for b in range(log_probs.shape[0]):
         T, S = frame_counts[b], state_counts[b]
         if losses[b] > -IMPOSSIBLE:
@@ -163,19 +163,19 @@ def _run_backward(
         skip = np.full(S, NEVER, np.float32)
         skip[: S - 2] = skips[b, 2:S]
         after = np.full(S + 2, NEVER, np.float32)  # emission and all that follows it, by state
-        tail, shares = np.empty(S, np.float32), np.empty(S, np.float32)
+        beta, posteriors = np.empty(S, np.float32), np.empty(S, np.float32)
         for step in range(T):
             t = T - 1 - step
-            head, row, slope = heads[b, t], log_probs[b, t], slopes[b, t]
+            alpha, row, gradient = alphas[b, t], log_probs[b, t], gradients[b, t]
             if step == 0:
-                tail[:] = NEVER
-                tail[max(0, S - 2) :] = np.float32(0.0)
+                beta[:] = NEVER
+                beta[max(0, S - 2) :] = np.float32(0.0)
             else:
-                _advance(after[:S], after[1 : S + 1], after[2:], skip, tail)
+                _advance(after[:S], after[1 : S + 1], after[2:], skip, beta)
             for s in range(S):
-                exponent = head[s] + tail[s] + losses[b]
-                share = exp_float32(max(exponent, LEAST_EXPONENT))
-                shares[s] = np.float32(0.0) if exponent < LEAST_EXPONENT else share
+                exponent = alpha[s] + beta[s] + losses[b]
+                posterior = exp_float32(max(exponent, LEAST_EXPONENT))
+                posteriors[s] = np.float32(0.0) if exponent < LEAST_EXPONENT else posterior
             for s in range(S):
-                slope[label[s]] -= grads[b] * shares[s]
-                after[s] = tail[s] + row[label[s]]
+                gradient[label[s]] -= grads[b] * posteriors[s]
+                after[s] = beta[s] + row[label[s]]

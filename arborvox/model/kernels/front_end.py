@@ -106,14 +106,14 @@ def _sum_products(frames: Any, out: Any, grads: Any, sums: Any) -> None:
                 x0, x1, x2, x3, x4, x5, x6, x7, x8 = _patch(frames, b, t, m)
                 for c in range(C):
                     rectified = widen(out[b, t, m, c]) == np.float32(0.0)
-                    slope = np.float32(0.0) if rectified else widen(grads[b, t, m, c])
-                    sums[b, 0, c] += x0 * slope
-                    sums[b, 1, c] += x1 * slope
-                    sums[b, 2, c] += x2 * slope
-                    sums[b, 3, c] += x3 * slope
-                    sums[b, 4, c] += x4 * slope
-                    sums[b, 5, c] += x5 * slope
-                    sums[b, 6, c] += x6 * slope
-                    sums[b, 7, c] += x7 * slope
-                    sums[b, 8, c] += x8 * slope
-                    sums[b, 9, c] += slope
+                    gradient = np.float32(0.0) if rectified else widen(grads[b, t, m, c])
+                    sums[b, 0, c] += x0 * gradient
+                    sums[b, 1, c] += x1 * gradient
+                    sums[b, 2, c] += x2 * gradient
+                    sums[b, 3, c] += x3 * gradient
+                    sums[b, 4, c] += x4 * gradient
+                    sums[b, 5, c] += x5 * gradient
+                    sums[b, 6, c] += x6 * gradient
+                    sums[b, 7, c] += x7 * gradient
+                    sums[b, 8, c] += x8 * gradient
+                    sums[b, 9, c] += gradient

@@ -50,7 +50,7 @@ class GatedFrames(Function):
         grads = as_bits(grad.contiguous()).reshape(-1, grad.shape[-1])
         absent, offsets = padded.contiguous().view(-1).numpy(), bias.float().numpy().reshape(2, -1)
         for_bias = sum_blocks(
-            lambda first, last, sums: _gate_slopes(
+            lambda first, last, sums: _gate_backward(
                 rows[first:last],
                 offsets,
                 absent[first:last],
@@ -100,7 +100,7 @@ class NormalizedSilu(Function):
         wide_statistics = statistics.numpy()
         gains = weight.float().numpy(), bias.float().numpy()
         sums = sum_blocks(
-            lambda first, last, sums: _normalized_slopes(
+            lambda first, last, sums: _normalized_backward(
                 rows[first:last],
                 *gains,
                 wide_statistics[first:last],
@@ -135,7 +135,7 @@ def _gate(rows: Any, bias: Any, absent: Any, out: Any) -> None:
 
 
 @kernel
-def _gate_slopes(rows: Any, bias: Any, absent: Any, grads: Any, out: Any, sums: Any) -> None:
+def _gate_backward(rows: Any, bias: Any, absent: Any, grads: Any, out: Any, sums: Any) -> None:
     """Fill out (R, 2, D) with the gradients of the rows, and add them up."""
     R, _, D = rows.shape
     for_value, for_gate = np.empty(D, np.float32), np.empty(D, np.float32)
@@ -179,26 +179,28 @@ def _normalize(rows: Any, weight: Any, bias: Any, epsilon: Any, statistics: Any,
 
 
 @kernel
-def _normalized_slopes(
+def _normalized_backward(
     rows: Any, weight: Any, bias: Any, statistics: Any, grads: Any, out: Any, sums: Any
 ) -> None:
     """Fill out with the gradients of the rows, and add up those of weight and bias."""
     R, D = rows.shape
-    standard, slope = np.empty(D, np.float32), np.empty(D, np.float32)
+    standard, for_standard = np.empty(D, np.float32), np.empty(D, np.float32)
     for r in range(R):
         mean, sharpness = statistics[r, 0], statistics[r, 1]
         level, tilt = np.float32(0.0), np.float32(0.0)
         for i in range(D):
             standard[i] = (widen(rows[r, i]) - mean) * sharpness
             y = standard[i] * weight[i] + bias[i]
-            share = logistic_float32(y)
-            wide = widen(grads[r, i]) * share * (np.float32(1.0) + y * (np.float32(1.0) - share))
+            sigmoid = logistic_float32(y)
+            wide = (
+                widen(grads[r, i]) * sigmoid * (np.float32(1.0) + y * (np.float32(1.0) - sigmoid))
+            )
             sums[0, i] += wide * standard[i]
             sums[1, i] += wide
-            slope[i] = wide * weight[i]
-            level += slope[i]
-            tilt += slope[i] * standard[i]
+            for_standard[i] = wide * weight[i]
+            level += for_standard[i]
+            tilt += for_standard[i] * standard[i]
         level /= np.float32(D)
         tilt /= np.float32(D)
         for i in range(D):
-            out[r, i] = narrow(sharpness * (slope[i] - level - standard[i] * tilt))
+            out[r, i] = narrow(sharpness * (for_standard[i] - level - standard[i] * tilt))

@@ -14,7 +14,7 @@ from torch.autograd.function import Function, once_differentiable
 
 from arborvox.kernels.compiling import kernel
 from arborvox.kernels.threads import run_split
-from arborvox.model.kernels.attention import softmax_in_place, softmax_slopes_in_place
+from arborvox.model.kernels.attention import softmax_backward_in_place, softmax_in_place
 from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
 
 # Fewer utterances than this are not worth waking a thread for.
@@ -73,24 +73,24 @@ class RelativeAttention(Function):
             UTTERANCES_PER_THREAD,
         )
         query, key, value = (x.flatten(0, 1) for x in (query, key, value))  # (B * H, T, ..)
-        shares = torch.bmm(query, key.transpose(1, 2))  # (B * H, T, T), scores at first
-        softmax_in_place(shares, bias, H * T)
-        ctx.save_for_backward(shifted, narrow_position, sine, cosine, query, key, value, shares)
+        weights = torch.bmm(query, key.transpose(1, 2))  # (B * H, T, T), scores at first
+        softmax_in_place(weights, bias, H * T)
+        ctx.save_for_backward(shifted, narrow_position, sine, cosine, query, key, value, weights)
         ctx.types = u.dtype, v.dtype, position.dtype
-        return torch.bmm(shares, value).view(B, H, T, d)
+        return torch.bmm(weights, value).view(B, H, T, d)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None, None, None]:
-        shifted, position, sine, cosine, query, key, value, shares = ctx.saved_tensors
+        shifted, position, sine, cosine, query, key, value, weights = ctx.saved_tensors
         H, B, T, d = shifted.shape
         grad = grad.flatten(0, 1)  # (B * H, T, d)
-        slopes = torch.bmm(grad, value.transpose(1, 2))  # of the shares, then of the scores
-        softmax_slopes_in_place(shares, slopes)
+        gradients = torch.bmm(grad, value.transpose(1, 2))  # of the weights, then of the scores
+        softmax_backward_in_place(weights, gradients)
         waves = _as_floats(sine), _as_floats(cosine)
-        query_bits = _halves(torch.bmm(slopes, key), B, H, T, parts=4)
-        key_bits = _halves(torch.bmm(slopes.transpose(1, 2), query[..., :d]), B, H, T)
-        value_bits = _halves(torch.bmm(shares.transpose(1, 2), grad), B, H, T)
+        query_bits = _halves(torch.bmm(gradients, key), B, H, T, parts=4)
+        key_bits = _halves(torch.bmm(gradients.transpose(1, 2), query[..., :d]), B, H, T)
+        value_bits = _halves(torch.bmm(weights.transpose(1, 2), grad), B, H, T)
         for_turned = torch.empty_like(shifted)
         turned_bits = _halves(for_turned, H, B, T)
         run_split(

@@ -165,7 +165,7 @@ def _differentiate(
 ) -> None:
     """Fill the gradients of residual and x, and add up those of the norm's weight and bias."""
     R, D = total.shape
-    standard, slope = np.empty(D, np.float32), np.empty(D, np.float32)
+    standard, for_standard = np.empty(D, np.float32), np.empty(D, np.float32)
     passed = np.float32(1.0) if sum_is_read else np.float32(0.0)
     for r in range(R):
         mean, sharpness = statistics[r, 0], statistics[r, 1]
@@ -173,16 +173,16 @@ def _differentiate(
         for i in range(D):
             wide = widen(for_normed[r, i])
             standard[i] = (widen(total[r, i]) - mean) * sharpness
-            slope[i] = wide * weight[i]
+            for_standard[i] = wide * weight[i]
             sums[0, i] += wide * standard[i]
             sums[1, i] += wide
-            level += slope[i]
-            tilt += slope[i] * standard[i]
+            level += for_standard[i]
+            tilt += for_standard[i] * standard[i]
         level /= np.float32(D)
         tilt /= np.float32(D)
         of_row = row_bits(place + r, seed)
         for i in range(D):
-            gradient = sharpness * (slope[i] - level - standard[i] * tilt)
+            gradient = sharpness * (for_standard[i] - level - standard[i] * tilt)
             gradient += passed * widen(for_total[r, i])
             for_residual[r, i] = narrow(gradient)
             for_x[r, i] = narrow(gradient * keep_factor(i, of_row, dropped, scale))
