@@ -346,8 +346,8 @@ def main() -> None:
     for table in tables.values():
         print_table(table)
     if options.json:
-        measured = {**layers, **inventories}
-        cases = [asdict(case) | asdict(samples) for case, samples in measured.items()]
+        cases = [asdict(case) | asdict(samples) for case, samples in layers.items()]
+        cases += [asdict(case) | asdict(samples) for case, samples in inventories.items()]
         publish(options.json, tables, threads=options.threads, cases=cases)
 
 
