@@ -53,7 +53,7 @@ class CorpusConfig(Section):
     max_units_per_s: float = Field(
         40.0,
         gt=0,
-        le=1000,
+        le=1_000_000,
         description="Leave out texts of more characters (or phones) a second: nobody speaks so "
         "fast.",
     )

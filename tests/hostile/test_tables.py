@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arborvox.audio import parallel
-from arborvox.config import FolderCorpus
+from arborvox.config import CommonVoiceCorpus, CorpusConfig, FolderCorpus, UclaCorpus
 from arborvox.corpora import checks, prepare
 from arborvox.corpora.manifests import Skipped
 from arborvox.corpora.tables import Columns, read_cells
@@ -61,12 +61,14 @@ def sandbox(recordings: Path) -> Iterator[Path]:
         yield root
 
 
-def prepare_safely(root: Path, source: Path, **keys: Any) -> None:
+def prepare_safely(
+    root: Path, source: Path, section: type[CorpusConfig] = FolderCorpus, **keys: Any
+) -> None:
     """Prepare; allow for one sentence, and for files in the output folder only."""
     before = listing(root)
     out = root / "out"
     try:
-        prepare(FolderCorpus(source=str(source), **keys), out, jobs=1)
+        prepare(section(source=str(source), **keys), out, jobs=1)
     except ArborvoxError as error:
         assert "\n" not in str(error)
         assert len(str(error)) < 5000
@@ -283,7 +285,7 @@ def test_no_common_voice_table_is_a_fault(
         if phones is not None:
             (folder / "phones.tsv").write_bytes(b"path\tphones\n" + phones)
         unit: Any = "text" if phones is None else "phones"
-        prepare_safely(root, root / "release", kind="common-voice", split=split, unit=unit)
+        prepare_safely(root, root / "release", CommonVoiceCorpus, split=split, unit=unit)
 
 
 @examples(60, 1000)
@@ -294,4 +296,4 @@ def test_no_ucla_table_is_a_fault(recordings: Path, content: bytes) -> None:
         for name in "abc":
             shutil.copy(root / "corpus/0.wav", root / f"ucla/abk/audio/{name}.wav")
         (root / "ucla/abk/text.txt").write_bytes(content)
-        prepare_safely(root, root / "ucla", kind="ucla", unit="phones")
+        prepare_safely(root, root / "ucla", UclaCorpus)
