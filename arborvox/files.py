@@ -1,29 +1,39 @@
 """Files that appear whole or not at all, however the process ends."""
 
 import contextlib
-import fcntl
 import gzip
+import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from arborvox.errors import ArborvoxError
 
 
 @contextlib.contextmanager
 def hold(path: Path, refusal: str) -> Iterator[None]:
-    """Keep a file, made if need be, from other processes; the hold ends with the process."""
+    """Hold a lock file, made if need be, that no other process holds; it ends with the process."""
     make_folder(path.parent)
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ArborvoxError(refusal) from None
+    # Children that are forked do not inherit the hold: an orphan would keep it.
+    lock = FileLock(path, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ArborvoxError(refusal) from None
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def make_folder(folder: Path) -> None:
@@ -40,20 +50,29 @@ def atomic_path(path: Path) -> Iterator[Path]:
     make_folder(path.parent)
     if path.is_dir():
         raise ArborvoxError(f"{path} is a folder; give the name of a file.")
+    start = path.name[:40]  # the whole name may be as long as a name can be
+    with naming(path):
+        handle, name = tempfile.mkstemp(prefix=f".{start}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        part = Path(name)
+        try:
+            yield part
+            _sync(part)
+            part.chmod(0o666 & ~_umask())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of the disk name the file that was to be written, not a temporary one."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        yield
     except OSError as error:
-        error.filename = str(path)  # nobody asked for the temporary one
+        if error.filename is None or str(error.filename).endswith(".part"):
+            error.filename, error.filename2 = str(path), None
         raise
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        _sync(part)
-        part.chmod(0o666 & ~_umask())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_text_atomic(path: Path, text: str) -> None:
@@ -77,6 +96,12 @@ def read_json(path: Path) -> Any:
         raise ArborvoxError(f"{path} is not UTF-8 text.") from None
     except json.JSONDecodeError as error:
         raise ArborvoxError(f"{path}, line {error.lineno}: not valid JSON ({error.msg}).") from None
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
@@ -113,6 +138,8 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
 
 def _remove_deserted(out: Path) -> None:
     """Delete scratch folders whose process was killed."""
+    if sys.platform == "win32":  # there the question below would stop the process
+        return
     for old in out.glob(".staging-*-*"):
         try:
             os.kill(int(old.name.split("-")[1]), 0)  # asks whether the process is there
@@ -129,7 +156,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def _sync(path: Path) -> None:
-    with path.open("rb") as file:
+    with path.open("rb+") as file:  # Windows syncs only what may be written
         os.fsync(file.fileno())
 
 
