@@ -8,14 +8,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from arborvox.config.corpus import CorpusConfig
+from arborvox.config.decode import migrate_decode
 from arborvox.config.mistakes import first_mistake
 from arborvox.config.recipe import Recipe
 from arborvox.errors import ArborvoxError
 from arborvox.yaml12 import dump_yaml, key_lines, parse_yaml
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe, apply `section.key=value` overrides, and validate the whole."""
+def load_recipe(path: Path, overrides: Sequence[str] = (), *, saved: bool = False) -> Recipe:
+    """Read a recipe, apply `section.key=value` overrides, and validate the whole.
+
+    saved: Arborvox wrote it itself, so keys of earlier versions are translated, not refused.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -27,6 +31,8 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         data = {}
     if not isinstance(data, dict):
         raise ArborvoxError(f"{path}: a recipe is a mapping of sections, such as `train:`.")
+    if saved and isinstance(data.get("decode"), dict):
+        data["decode"] = migrate_decode(data["decode"])
     lines = {key: f"{path}, line {line}" for key, line in key_lines(text, str(path)).items()}
     for override in overrides:
         key = _apply_override(data, override)

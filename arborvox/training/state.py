@@ -125,7 +125,7 @@ class RunFolder:
         """
         # Without a state nothing was learnt yet, and a mistake may be mended.
         if self.config.exists() and self.newest_state() is not None:
-            keys = differing_keys(load_recipe(self.config), recipe)
+            keys = differing_keys(load_recipe(self.config, saved=True), recipe)
             if same_start and "train.init_from" in keys:
                 keys.remove("train.init_from")
             if keys:
