@@ -11,7 +11,7 @@ import soundfile
 sys.path.insert(0, str(Path(__file__).parent / "decode"))
 from checkpoints import LETTERS, make_checkpoint
 
-from arborvox.decode.engine import DecodeConfig
+from arborvox.config import DecodeConfig
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic
 from arborvox.recognizer import Recognizer, load

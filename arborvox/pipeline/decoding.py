@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.config import CorpusConfig, DecodeConfig, Recipe
-from arborvox.decode import engine
-from arborvox.decode.test_set import decode_manifest
+from arborvox.decode.corpus_decoding import decode_with
+from arborvox.decode.engine import load_engine
+from arborvox.decode.searches import choose_search
 from arborvox.errors import ArborvoxError
 from arborvox.files import (
     atomic_path,
     open_gzip_reproducible,
     read_json,
+    sha256_of,
     write_json_atomic,
     write_text_atomic,
 )
@@ -20,7 +22,7 @@ from arborvox.pipeline.fingerprints import digest_file, digest_value
 from arborvox.tokens import Tokenizer
 
 HYPOTHESES, TIMING = "hyps.jsonl", "hyps.timing.json"
-# `decode.inventory` → the ways of decoding, as the report knows them.
+# `decode.inventories` → the ways of decoding, as the report knows them.
 DECODE_SETTINGS = {
     "none": ("free",),
     "corpus": ("inventory",),
@@ -33,16 +35,17 @@ def check_search(recipe: Recipe, variant: str) -> None:
     """Refuse a search that the model could not do before it is trained."""
     config = recipe.decode
     try:
-        engine.check_mode(
-            config.mode,
+        choose_search(
+            config,
             has_ctc=recipe.model.ctc_weight > 0,
             has_decoder=recipe.model.decoder != "none",
         )
-        _search(config, None)
     except ArborvoxError as error:
         raise ArborvoxError(f"variant {variant}: decode: {error}") from None
-    if config.lm is not None and not Path(config.lm).is_file():
-        raise ArborvoxError(f"variant {variant}: decode.lm: there is no file {config.lm}.")
+    for key in ("lm", "inventory"):
+        path = getattr(config, key)
+        if path is not None and not path.is_file():
+            raise ArborvoxError(f"variant {variant}: decode.{key}: there is no file {path}.")
 
 
 def decode_test_set(
@@ -55,15 +58,18 @@ def decode_test_set(
     folder: Path,
 ) -> None:
     """Write the hypotheses of a test set and the times that they took."""
+    # Nothing is left open: the recipe's own search, not the one that the checkpoint remembers.
+    engine = load_engine(run, config.whole())
     if setting == "free":
-        decode_manifest(run, cuts, _search(config, None), folder / HYPOTHESES)
+        decode_with(engine, cuts, folder / HYPOTHESES)
         return
     languages = _split_by_language(cuts, folder / "languages")
     inventories = _find_inventories(corpus, list(languages), tokens, folder / "inventories")
     parts = []
     for language, manifest in languages.items():
         part = folder / "languages" / f"{language}.jsonl"
-        decode_manifest(run, manifest, _search(config, inventories[language]), part)
+        engine.use_inventory(inventories[language])
+        decode_with(engine, manifest, part)
         parts.append(part)
     _join_timings([part.with_suffix(".timing.json") for part in parts], folder / TIMING)
     _join_hypotheses(parts, cuts, folder / HYPOTHESES)
@@ -73,18 +79,6 @@ def inventory_mark(corpus: CorpusConfig) -> str:
     """Return the mark of the inventories that a corpus brings along."""
     files = sorted(Path(corpus.source or "").glob(f"*/{UCLA_INVENTORY}"))
     return digest_value({path.parent.parent.name: digest_file(path) for path in files})
-
-
-def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig:
-    return engine.DecodeConfig(
-        mode=config.mode,
-        beam=config.beam,
-        ctc_weight=config.ctc_weight,
-        lm=Path(config.lm) if config.lm else None,
-        lm_weight=config.lm_weight,
-        length_bonus=config.length_bonus,
-        inventory=inventory,
-    )
 
 
 def _split_by_language(cuts: Path, folder: Path) -> dict[str, Path]:
@@ -111,8 +105,8 @@ def _find_inventories(
         for language, path in found.items():
             if not path.is_file():
                 raise ArborvoxError(
-                    f"{path} is missing, so {language} has no inventory; set decode.inventory to "
-                    "none."
+                    f"{path} is missing, so {language} has no inventory; set decode.inventories "
+                    "to none."
                 )
         return found
     tokenizer = Tokenizer.load(tokens)
@@ -121,7 +115,7 @@ def _find_inventories(
         if language not in tokenizer.counts:
             raise ArborvoxError(
                 f"{language} was not heard in training, so its units are not known; set "
-                "decode.inventory to none."
+                "decode.inventories to none."
             )
         counted = zip(tokenizer.units, tokenizer.counts[language], strict=True)
         units = [unit for unit, count in list(counted)[tokenizer.num_special :] if count]
@@ -141,6 +135,7 @@ def _join_hypotheses(parts: list[Path], cuts: Path, out: Path) -> None:
         entries += rest
     header["manifest"] = str(cuts)
     header["settings"]["inventory"] = "each language's own"
+    header["sha256"] |= {"manifest": sha256_of(cuts), "inventory": None}
     lines = [json.dumps(header, ensure_ascii=False), *entries]
     write_text_atomic(out, "".join(f"{line}\n" for line in lines))
 
