@@ -86,6 +86,7 @@ class _Beams:
         """Choose among continuations (A, K, C); return newest tokens and parents, (A, K) each."""
         settings, shape = self.settings, (len(active), self.settings.beam)
         tokens, parents = np.full(shape, EOS_ID), np.zeros(shape, np.int64)
+        before = self._best_live[active]
         beam_kernels.choose_continuations(
             step, settings.min_tokens, 1.0 - settings.ctc_weight, settings.ctc_weight,
             settings.lm_weight, settings.length_bonus, self._lm, active, values, ids,
@@ -94,6 +95,13 @@ class _Beams:
             self._num_finished, self._finished_scores, self._finished_nodes,
             self._history, self._history_values, tokens, parents, self._best_live,
         )  # fmt: skip
+        # CTC may forbid all that the decoder proposes, for want of frames: then what is there must
+        # do, cut off as at the limit.
+        stuck = (self.live[active] == 0) & (self._num_finished[active] == 0)
+        for b, score in zip(active[stuck], before[stuck], strict=True):
+            self._num_finished[b] = 1
+            self._finished_scores[b, 0] = score
+            self._finished_nodes[b, 0] = step - 1, 0
         return tokens, parents
 
     def are_done(self, active: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -237,6 +237,25 @@ def test_output_length_can_be_forced(make_model: MakeModel, speech: Speech) -> N
 
 
 @torch.no_grad()
+def test_a_dead_end_is_cut_off(make_model: MakeModel, speech: Speech) -> None:
+    """Where CTC has no frames left for what the decoder wants to go on with, the search ends."""
+    network = Network(make_model())
+    topk = network.topk
+
+    def insist(states: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+        values, ids = topk(states, k)
+        return values[..., :1], np.full_like(ids[..., :1], 2)  # the same token, and never <eos>
+
+    network.topk = insist  # type: ignore[method-assign]
+    encoded = network.encode(*speech)
+    found = attention_beam(network, encoded, BeamSettings(beam=2, ctc_weight=0.1))
+    for best, frames in zip(found, encoded.lens.tolist(), strict=True):
+        # A token again needs a blank in between.
+        assert best[0].tokens == (2,) * ((frames + 1) // 2)
+        assert math.isfinite(best[0].score)
+
+
+@torch.no_grad()
 def test_missing_branches_are_named(make_model: MakeModel, speech: Speech) -> None:
     ctc_only = Network(make_model(decoder="none"))
     with pytest.raises(ArborvoxError, match="no attention decoder"):
