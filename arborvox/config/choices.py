@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 Precision = Literal["auto", "bf16", "fp32"]
 Search = Literal[
-    "ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring"
+    "ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring", "mbr"
 ]
 SearchMode = Literal["auto", Search]
 InventoryUse = Literal["none", "corpus", "both"]

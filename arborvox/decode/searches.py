@@ -8,6 +8,7 @@ from arborvox.config.choices import Search
 from arborvox.decode.attention import attention_beam
 from arborvox.decode.ctc import ctc_beam, ctc_greedy
 from arborvox.decode.hypothesis import Hypothesis
+from arborvox.decode.minimum_risk import minimum_risk
 from arborvox.decode.network import Encoded, Network
 from arborvox.decode.rescoring import attention_rescoring
 from arborvox.decode.settings import BeamSettings
@@ -40,6 +41,7 @@ SEARCHES: dict[Search, SearchKind] = {
     "rescoring": SearchKind(
         attention_rescoring, needs_ctc=True, needs_decoder=True, weighs_ctc=True
     ),
+    "mbr": SearchKind(minimum_risk, needs_ctc=True, needs_decoder=True, weighs_ctc=True),
 }
 # What `auto` stands for: the first that the model can do.
 AUTO: tuple[Search, ...] = ("joint", "ctc-beam", "attention-beam")
