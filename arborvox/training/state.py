@@ -183,7 +183,7 @@ def save_state(folder: Path, progress: Progress, optimizer: dict[str, Tensor]) -
     write_json_atomic(
         part / "trainer.json", {"version": STATE_VERSION, **dataclasses.asdict(progress)}
     )
-    with (part / "optimizer.safetensors").open("rb") as file:
+    with (part / "optimizer.safetensors").open("rb+") as file:  # Windows syncs no less
         os.fsync(file.fileno())
     shutil.rmtree(folder, ignore_errors=True)
     part.replace(folder)
