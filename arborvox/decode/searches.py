@@ -60,7 +60,7 @@ def choose_search(config: DecodeConfig, *, has_ctc: bool, has_decoder: bool) -> 
         missing = "attention decoder" if has_ctc else "CTC branch"
         raise ArborvoxError(
             f"There is no {missing}, so mode {config.mode} cannot be used; "
-            f"choose {' or '.join(filter(possible, SEARCHES))}."
+            f"choose {' or '.join(name for name in SEARCHES if possible(name))}."
         )
     if not kind.wide and (config.lm is not None or config.length_bonus):
         wide = (name for name in SEARCHES if SEARCHES[name].wide and possible(name))
