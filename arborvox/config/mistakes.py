@@ -35,9 +35,11 @@ def _nearest_keys(location: tuple[str, ...]) -> list[str]:
     close = difflib.get_close_matches(location[-1], siblings, n=1, cutoff=0.5)
     if close:
         return [".".join((*location[:-1], close[0]))]
-    every = {dotted.rpartition(".")[2]: dotted for dotted in _all_keys(Recipe)}
+    every: dict[str, list[str]] = {}  # two sections may have a key of the same name
+    for dotted in _all_keys(Recipe):
+        every.setdefault(dotted.rpartition(".")[2], []).append(dotted)
     close = difflib.get_close_matches(location[-1], list(every), n=1, cutoff=0.75)
-    return [every[match] for match in close]
+    return [dotted for match in close for dotted in every[match]]
 
 
 def _section_at(path: tuple[str, ...]) -> type[BaseModel]:
