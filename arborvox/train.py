@@ -9,7 +9,7 @@ import itertools
 import math
 import time
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from arborvox.config import Recipe
 from arborvox.console import say, warn
 from arborvox.data import Batch
 from arborvox.errors import ArborvoxError
+from arborvox.files import hold
 from arborvox.model.asr import ASR
-from arborvox.model.checkpoint import load_weights, save_checkpoint
+from arborvox.model.checkpoint import load_weights, not_finite, save_checkpoint
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
 from arborvox.model.warm_start import warm_start
@@ -76,9 +77,11 @@ def train(
     same_start: a run that goes on may name its first weights by another path than it began with.
     """
     keep_freed_memory()
-    with join_ranks() as ranks, catch_interrupts() as stop:
+    with join_ranks() as ranks, catch_interrupts() as stop, ExitStack() as held:
         run = RunFolder(out)
         if ranks.first:
+            refusal = f"Another `arborvox train` is at work in {out}; choose another --out."
+            held.enter_context(hold(run.lock, refusal))
             run.claim(recipe, same_start=same_start)
         ranks.wait()
         with explain_full_disk(run), explain_killed_worker():
@@ -155,7 +158,7 @@ class Trainer:
     def train(self) -> TrainResult:
         """Take steps until the recipe says stop, evaluating and saving on the way."""
         progress, config = self.progress, self.config
-        records = Records(self.run, progress.step) if self.ranks.first else None
+        records = Records(self.run, progress) if self.ranks.first else None
         interrupted = False
         batches = self._batches()
         with (
@@ -310,6 +313,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Write the model, then the state that refers to it; then delete what nobody needs."""
+        self._refuse_broken_weights()
         if self.ranks.first:
             self._save_model(self.run.checkpoint(self.progress.step))
             folder = self.run.states / self.run.checkpoint(self.progress.step).name
@@ -370,6 +374,18 @@ class Trainer:
             f"{self.run.skipped} for missing audio."
         )
 
+    def _refuse_broken_weights(self) -> None:
+        """Stop before weights are saved of which nothing can be made any more."""
+        broken = not_finite(self.model.state_dict())
+        if broken is None:
+            return
+        newest = self.run.newest_state()
+        kept = f"{newest.name} was the last good one" if newest else "nothing had been saved before"
+        raise ArborvoxError(
+            f"{self.run.root}: after step {self.progress.step} {broken} holds NaN or infinite "
+            f"numbers, so nothing of it is saved; {kept}. Lower train.learning_rate."
+        )
+
     def _finish(self, records: Records | None) -> DevScore | None:
         """Average the best checkpoints into `final/`, or take the best alone if that is better."""
         progress = self.progress
@@ -386,6 +402,7 @@ class Trainer:
             self.model.load_state_dict(average_weights(folders[:1]))
             dev = self._dev_score()
             folders = folders[:1]
+        self._refuse_broken_weights()
         if self.ranks.first:
             self._save_model(self.run.final)
             say(f"final: mean of {', '.join(sorted(folder.name for folder in folders))}")

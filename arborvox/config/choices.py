@@ -36,7 +36,7 @@ Precision = Literal["auto", "bf16", "fp32"]
 
 # What is done with it.
 Search = Literal[
-    "ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring"
+    "ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring", "mbr"
 ]
 SearchMode = Literal["auto", Search]
 InventoryUse = Literal["none", "corpus", "both"]

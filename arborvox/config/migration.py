@@ -41,12 +41,18 @@ def migrate_recipe(data: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
-    """One spelling of `normalize`; a corpus has only the keys of its kind, all on one level."""
+    """One spelling of `normalize`; `inventories` apart from a file named `inventory`.
+
+    A corpus has only the keys of its kind, all on one level.
+    """
     data = dict(data)
     if isinstance(features := data.get("features"), dict):
         data["features"] = {
             "normalize" if key == "normalise" else key: value for key, value in features.items()
         }
+    if isinstance(decode := data.get("decode"), dict) and "inventory" in decode:
+        rest = {key: value for key, value in decode.items() if key != "inventory"}
+        data["decode"] = {**rest, "inventories": decode["inventory"]}
     if isinstance(data.get("corpus"), dict):
         data["corpus"] = _corpus_from_version_1(data["corpus"])
     return data

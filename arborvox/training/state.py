@@ -117,6 +117,7 @@ class RunFolder:
         self.curves = root / "curves.png"
         self.skipped = root / "skipped.tsv"
         self.final = root / "final"
+        self.lock = root / ".lock"
 
     def claim(self, recipe: Recipe, *, same_start: bool = False) -> None:
         """Make the folder this recipe's; refuse one that was made by another recipe.
