@@ -37,11 +37,12 @@ from taking_turns import Pause, Run, take_turns
 from timing import describe_machine, peak_memory_mb
 from torch import Tensor, nn
 
-from arborvox.config import ModelConfig, TrainConfig
+from arborvox.config import FeaturesConfig, ModelConfig, TrainConfig
 from arborvox.decode.ctc import ctc_greedy
 from arborvox.decode.network import CtcScores, Encoded
 from arborvox.decode.rescoring import attention_rescoring
-from arborvox.kernels import warm_up
+from arborvox.decode.settings import BeamSettings
+from arborvox.hsoftmax import warm_up
 from arborvox.model.asr import ASR
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
@@ -86,7 +87,7 @@ CONFIG = ModelConfig.model_validate({"size": "paper", "output": "softmax", "ctc"
 def make_ours() -> ASR:
     """Build our network."""
     torch.manual_seed(0)
-    return ASR(CONFIG, NUM_MELS, NUM_TOKENS, None)
+    return ASR(CONFIG, FeaturesConfig(num_mels=NUM_MELS), NUM_TOKENS, None)
 
 
 def make_theirs() -> Any:
@@ -214,9 +215,8 @@ class OurSearch:
         network.return_to_start(pause)
         lens = torch.full((len(features),), features.shape[1])
         encoded = network.encode(features, lens)
-        if method == "ctc_greedy_search":
-            return [list(best.tokens) for best in ctc_greedy(network, encoded)]
-        ranked = attention_rescoring(network, encoded, beam=BEAM, ctc_weight=CTC_WEIGHT)
+        search = ctc_greedy if method == "ctc_greedy_search" else attention_rescoring
+        ranked = search(network, encoded, BeamSettings(beam=BEAM, ctc_weight=CTC_WEIGHT))
         return [list(best[0].tokens) for best in ranked]
 
 

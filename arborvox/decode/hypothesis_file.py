@@ -12,8 +12,9 @@ from typing import Any, TextIO
 
 from arborvox.decode.engine import Engine
 from arborvox.decode.hypothesis import Hypothesis
+from arborvox.digests import checksum_file
 from arborvox.errors import ArborvoxError
-from arborvox.files import checksum_file, name_failed_writes
+from arborvox.files import name_failed_writes
 from arborvox.manifest import Utterance
 from arborvox.model.checkpoint import TOKENS, TREE, WEIGHTS
 from arborvox.score.hypotheses import FORMAT_KEY, FORMAT_VERSION

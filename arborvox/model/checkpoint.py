@@ -132,10 +132,6 @@ def recipe_version(folder: Path) -> int:
     return _read_head(folder / HEAD)[0]
 
 
-def _read_head(path: Path) -> tuple[int, dict[str, str]]:
-    """Check the format; return version and checksums by file name."""
-
-
 def _check_sizes(folder: Path) -> None:
     for name, limit in MAX_MIB.items():
         path = folder / name
