@@ -5,6 +5,7 @@ Raise `RECIPE_VERSION` together with the checkpoint's version when a key moves, 
 
 from typing import Any
 
+from arborvox.config.choices import InventoryUse, values_of
 from arborvox.config.corpus import CORPUS_SECTIONS, DEFAULT_KIND
 
 # The shape of resolved recipes as checkpoints hold them.
@@ -50,9 +51,9 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
         data["features"] = {
             "normalize" if key == "normalise" else key: value for key, value in features.items()
         }
-    if isinstance(decode := data.get("decode"), dict) and "inventory" in decode:
-        rest = {key: value for key, value in decode.items() if key != "inventory"}
-        data["decode"] = {**rest, "inventories": decode["inventory"]}
+    decode = data.get("decode")
+    if isinstance(decode, dict) and decode.get("inventory") in values_of(InventoryUse):
+        data["decode"] = {**decode, "inventories": decode["inventory"], "inventory": None}
     if isinstance(data.get("corpus"), dict):
         data["corpus"] = _corpus_from_version_1(data["corpus"])
     return data

@@ -154,7 +154,7 @@ def test_decode_uses_the_recipes_own_search(tmp_path: Path) -> None:
     cut = {
         "id": "x", "start": 0, "duration": 1.0, "channel": 0, "type": "MonoCut",
         "supervisions": [{"id": "x", "recording_id": "x", "start": 0, "duration": 1.0,
-                          "text": "a b", "language": "xx"}],
+                          "text": "a b", "language": "x-x"}],
         "recording": {"id": "x", "sources": [
             {"type": "file", "channels": [0], "source": str(sound)}],
             "sampling_rate": 16000, "num_samples": 16000, "duration": 1.0},

@@ -16,13 +16,13 @@ from lhotse import CutSet, MonoCut, Recording, SupervisionSegment
 
 from arborvox.config import DecodeConfig
 from arborvox.config.choices import Search, values_of
-from arborvox.data import Utterance
 from arborvox.decode import corpus_decoding
 from arborvox.decode.corpus_decoding import cut_by_length, decode_manifest, decode_with, lock_of
 from arborvox.decode.engine import Engine, load_engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.errors import ArborvoxError
 from arborvox.files import hold
+from arborvox.manifest import Utterance
 from arborvox.score.hypotheses import read_hypotheses
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID
 
@@ -46,7 +46,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
         soundfile.write(path, samples.astype(np.float32), 16000)
         recording = Recording.from_file(path)
         length = recording.duration
-        told = SupervisionSegment(path.stem, recording.id, 0, length, text="a b", language="xx")
+        told = SupervisionSegment(path.stem, recording.id, 0, length, text="a b", language="x-x")
         cuts.append(MonoCut(path.stem, 0, length, 0, supervisions=[told], recording=recording))
     CutSet.from_cuts(cuts).to_file(folder / "cuts_test.jsonl.gz")
     return folder / "cuts_test.jsonl.gz"
@@ -315,7 +315,7 @@ def test_unreadable_audio_costs_only_itself(
 def test_decode_and_score_count_the_same_unknown_units(
     manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
 ) -> None:
-    units = ("<eos>", "<unk>", "<xx>", "a", "b")
+    units = ("<eos>", "<unk>", "<x-x>", "a", "b")
     run = make_checkpoint(tmp_path / "run", unit=unit, units=units, language_tags=True)
     tokens = (2, UNK_ID, 3, EOS_ID, UNK_ID, UNK_ID, 4)  # of the special ones only <unk> is unknown
     heard = Hypothesis(tokens, -1.0, (0.5,) * len(tokens))
@@ -331,10 +331,20 @@ def test_decode_and_score_count_the_same_unknown_units(
         assert counts == [3] * len(lines)
 
 
+def test_a_language_that_was_never_heard_is_decoded_by_a_model_with_tags(
+    manifest: Path, tmp_path: Path
+) -> None:
+    units = ("<eos>", "<unk>", "<x-y>", " ", "a", "b", "c", "d")
+    run = make_checkpoint(tmp_path / "run", units=units, languages=("x-y",), language_tags=True)
+    done = decode_manifest(run, manifest, CONFIG, tmp_path / "hyps.jsonl")  # all of it is `x-x`
+    assert done.num_utterances == 6
+
+
 def test_batches_hold_utterances_of_about_one_length() -> None:
     lengths = [3.0, 1.0, 2.0, 8.0, 1.0]
     utterances = [
-        Utterance(str(n), Path("x"), 0.0, length, "", "xx", ()) for n, length in enumerate(lengths)
+        Utterance(str(n), "x", "x-x", "", sampling_rate=10, num_samples=int(10 * length))
+        for n, length in enumerate(lengths)
     ]
     batches = list(cut_by_length(utterances, batch_s=6.0))
     assert [[u.duration_s for u in batch] for batch in batches] == [[8.0], [3.0, 2.0], [1.0, 1.0]]

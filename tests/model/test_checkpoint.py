@@ -155,7 +155,7 @@ def test_first_format_still_loads(saved: Saved) -> None:
     (folder / "config.yaml").write_text(old)
     loaded = load_checkpoint(make_version_1(folder))
     assert loaded.recipe.decode.inventories == "both"  # the key's name then was another
-    assert torch.equal(loaded.model.cmvn_mean, model.cmvn_mean)
+    assert torch.equal(loaded.model.encoder.cmvn_mean, model.encoder.cmvn_mean)
 
 
 def test_exchanged_units_are_noticed(saved: Saved) -> None:
@@ -238,11 +238,13 @@ def test_sizes_are_compared_before_memory_is_taken(
 
     def noted(self: ASR, *arguments: Any) -> None:
         build(self, *arguments)
-        built.append(self.cmvn_mean.device)
+        built.append(next(self.parameters()).device)
 
     monkeypatch.setattr(ASR, "__init__", noted)
     # The section's own bounds may refuse it even before.
-    with pytest.raises(ArborvoxError, match=r"does not fit config\.yaml|config\.yaml.*model"):
+    with pytest.raises(
+        ArborvoxError, match=r"does not fit config\.yaml|config\.yaml.*(model|features|line)"
+    ):
         load_checkpoint(folder)
     assert all(device.type == "meta" for device in built)
 
