@@ -2,11 +2,15 @@
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from arborvox.config.section import Section
 
-EncoderKind = Literal["conformer", "transformer"]
+EncoderKind = Literal["conformer", "transformer", "pretrained"]
+TopKind = Literal["conformer", "transformer"]
+
+# What an encoder that others have trained is asked, and no other.
+PRETRAINED_KEYS = ("pretrained", "freeze", "layers", "top", "layer_drop", "gradient_checkpointing")
 
 # What `model.size` stands for; keys written in the recipe win over these.
 MODEL_SIZES: dict[str, dict[str, Any]] = {
@@ -30,6 +34,12 @@ class ModelConfig(Section):
 
     size: Literal["tiny", "small", "paper"] = "paper"
     encoder: EncoderKind = "conformer"
+    pretrained: str | None = None  # a folder as transformers saves it, or a name of the hub
+    freeze: Literal["all", "none"] | int = "all"  # or the lowest N layers
+    layers: Literal["last", "mixture"] | tuple[int, ...] = "mixture"  # whose states are read
+    top: TopKind = "conformer"  # of the encoder_layers on top of a pretrained one
+    layer_drop: float = Field(0.0, ge=0, lt=1)  # of pretrained layers that learn
+    gradient_checkpointing: bool = False  # compute them twice, to keep less in memory
     decoder: Literal["transformer", "none"] = "transformer"
     output: Literal["softmax", "hierarchical"] = "hierarchical"
     ctc: Literal["softmax", "hierarchical"] = "softmax"
@@ -38,7 +48,7 @@ class ModelConfig(Section):
     feed_forward: int = Field(2048, gt=0)
     kernel: int = Field(15, gt=0)
     channels: int = Field(256, gt=0)
-    encoder_layers: int = Field(12, gt=0)
+    encoder_layers: int = Field(12, ge=0)
     decoder_layers: int = Field(6, ge=0)
     dropout: float = Field(0.1, ge=0, lt=1)
     label_smoothing: float = Field(0.1, ge=0, lt=1)
@@ -52,11 +62,40 @@ class ModelConfig(Section):
         if isinstance(data, dict):
             without_decoder = {"decoder_layers": 0, "ctc_weight": 1.0}
             implied = without_decoder if data.get("decoder") == "none" else {}
+            if data.get("encoder") == "pretrained":
+                implied = {**implied, "encoder_layers": 2}
             return {**MODEL_SIZES.get(data.get("size", "paper"), {}), **implied, **data}
         return data
 
+    @field_validator("freeze", mode="wrap")
+    @classmethod
+    def _read_freeze(cls, value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+        if value in ("all", "none") or (type(value) is int and value > 0):
+            return check(value)
+        raise ValueError("must be all, none, or how many of the lowest layers")
+
+    @field_validator("layers", mode="wrap")
+    @classmethod
+    def _read_layers(cls, value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+        if value in ("last", "mixture"):
+            return check(value)
+        numbers = value if isinstance(value, (list, tuple)) else ()
+        if numbers and all(type(number) is int and number >= 0 for number in numbers):
+            return check(tuple(numbers))
+        raise ValueError("must be last, mixture, or a list of layers' numbers")
+
     @model_validator(mode="after")
     def _check_sizes(self) -> "ModelConfig":
+        if self.encoder == "pretrained":
+            if self.pretrained is None:
+                raise ValueError("encoder: pretrained needs the key pretrained: a folder or name")
+        else:
+            fields = type(self).model_fields
+            for key in PRETRAINED_KEYS:
+                if getattr(self, key) != fields[key].default:
+                    raise ValueError(f"{key} is read with encoder: pretrained alone")
+            if self.encoder_layers == 0:
+                raise ValueError("encoder_layers must be above 0, except on a pretrained encoder")
         if self.width % self.heads:
             raise ValueError(f"width {self.width} must be a multiple of heads {self.heads}")
         if self.kernel % 2 == 0:

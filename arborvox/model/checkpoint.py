@@ -6,6 +6,7 @@ step-000500/
   config.yaml          the resolved recipe
   tokens.json          the units
   tree.json            the code tree, where the recipe has one
+  encoder/             what a pretrained encoder is made from, where the recipe has one
   README.md            the model card
 """
 
@@ -44,6 +45,7 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.yaml"
 TOKENS = "tokens.json"
 TREE = "tree.json"
+ENCODER = "encoder"
 CARD = "README.md"
 
 
@@ -72,6 +74,8 @@ def save_checkpoint(
         tokenizer.save(part / TOKENS)
         if tree is not None:
             save_tree(tree, part / TREE)
+        for name, text in model.encoder.files().items():
+            write_text_atomic(part / ENCODER / name, text)
         write_text_atomic(part / CARD, model_card(model, recipe, tokenizer))
         head = {"format": FORMAT, "version": VERSION, "sha256": {WEIGHTS: _sha256(part / WEIGHTS)}}
         write_json_atomic(part / HEAD, head)
@@ -92,7 +96,7 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
     tree = load_tree(folder / TREE, tokenizer.units) if (folder / TREE).exists() else None
     tensors = load_weights(folder, device)
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
-        model = ASR(recipe.model, recipe.features, len(tokenizer), tree)
+        model = ASR(recipe.model, recipe.features, len(tokenizer), tree, encoder_files(folder))
     try:
         model.to(device).load_state_dict(tensors)
     except RuntimeError as error:
@@ -102,6 +106,11 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
             f"use the files of one checkpoint together."
         ) from None
     return LoadedModel(folder, model.eval(), recipe, tokenizer, tree)
+
+
+def encoder_files(folder: Path) -> Path | None:
+    """Return where a checkpoint keeps what its encoder is made from, if that has any."""
+    return folder / ENCODER if (folder / ENCODER).is_dir() else None
 
 
 def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:

@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from torch.utils.data import DataLoader, Dataset
 
 from arborvox.console import progress
-from arborvox.data import Batch, BatchReader, Order, UtteranceTable
+from arborvox.data import BatchReader, Order, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.features import CMVN, feature_sums
 from arborvox.training.plan import cut_batches
@@ -29,6 +30,16 @@ CAN_SEE_SENDERS = hasattr(signal, "sigtimedwait")  # not on macOS
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 
 
+Made = TypeVar("Made", covariant=True)
+
+
+class Reader(Protocol[Made]):
+    """Makes something of an order, the same in any process."""
+
+    def read(self, order: Order) -> Made:
+        """Return what was ordered."""
+
+
 class _PackedBatches(Dataset[bytes]):
     """Lets a DataLoader look batches up by their order.
 
@@ -36,7 +47,7 @@ class _PackedBatches(Dataset[bytes]):
     full, as in small containers, PyTorch loses the batch and waits for it for ever.
     """
 
-    def __init__(self, reader: BatchReader) -> None:
+    def __init__(self, reader: Reader[Any]) -> None:
         self._reader = reader
 
     def __getitem__(self, order: Order) -> bytes:
@@ -44,8 +55,8 @@ class _PackedBatches(Dataset[bytes]):
 
 
 def load_batches(
-    reader: BatchReader, orders: Iterable[Order], workers: int
-) -> Generator[Batch, None, None]:
+    reader: Reader[Made], orders: Iterable[Order], workers: int
+) -> Generator[Made, None, None]:
     """Yield the batch of each order, in their order, whatever the number of workers."""
     if workers == 0:
         yield from map(reader.read, orders)
