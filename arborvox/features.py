@@ -117,7 +117,7 @@ def digest_tensors(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, tensor in tensors.items():
         digest.update(name.encode())
-        digest.update(tensor.detach().float().cpu().contiguous().numpy())
+        digest.update(tensor.detach().float().cpu().contiguous().numpy().data)
     return digest.hexdigest()
 
 

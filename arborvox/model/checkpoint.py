@@ -96,7 +96,7 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
     tree = load_tree(folder / TREE, tokenizer.units) if (folder / TREE).exists() else None
     tensors = load_weights(folder, device)
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
-        model = ASR(recipe.model, recipe.features, len(tokenizer), tree, encoder_files(folder))
+        model = ASR(recipe.model, recipe.features, len(tokenizer), tree, folder / ENCODER)
     try:
         model.to(device).load_state_dict(tensors)
     except RuntimeError as error:
@@ -106,11 +106,6 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
             f"use the files of one checkpoint together."
         ) from None
     return LoadedModel(folder, model.eval(), recipe, tokenizer, tree)
-
-
-def encoder_files(folder: Path) -> Path | None:
-    """Return where a checkpoint keeps what its encoder is made from, if that has any."""
-    return folder / ENCODER if (folder / ENCODER).is_dir() else None
 
 
 def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from arborvox.config import Recipe, TrainConfig, load_recipe, show_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic, write_text_atomic
-from arborvox.model.checkpoint import encoder_files
+from arborvox.model.checkpoint import ENCODER
 
 STATE_VERSION = 1
 
@@ -152,7 +152,7 @@ class RunFolder:
     def encoder_files(self) -> Path | None:
         """Return where the run keeps what its encoder is made from, once it has saved that."""
         state = self.newest_state()
-        return None if state is None else encoder_files(self.checkpoints / state.name)
+        return None if state is None else self.checkpoints / state.name / ENCODER
 
     def prune(self, progress: Progress, keep: int, average_best: int) -> None:
         """Delete the models and states that are neither among the newest nor among the best."""

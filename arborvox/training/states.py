@@ -9,13 +9,14 @@ import copy
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from arborvox import audio
 from arborvox.console import progress, say
-from arborvox.data import BatchReader, Order, UtteranceTable
+from arborvox.data import BatchReader, Order, Utterance, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.features import FeatureCache, SpeechInput
 from arborvox.model.encoders import SpeechEncoder
@@ -50,17 +51,15 @@ class StatesWriter:
         """Make sure that the states of some utterances are there; unreadable ones have none."""
         for row, speed in zip(order.rows, order.speeds, strict=True):
             utterance = self.reader.table[row]
+            compute = partial(self._encode, utterance, speed)
             try:
-                self.cache.get(
-                    utterance.audio,
-                    utterance.variant(speed),
-                    lambda u=utterance, s=speed: self._states(self.reader.clean_features(u, s)),
-                )
+                self.cache.get(utterance.audio, utterance.variant(speed), compute)
             except (audio.AudioProblem, OSError):
                 continue  # named when training wants to hear it
         return Written(len(order.rows), self.cache.problem)
 
-    def _states(self, frames: torch.Tensor) -> torch.Tensor:
+    def _encode(self, utterance: Utterance, speed: float) -> torch.Tensor:
+        frames = self.reader.clean_features(utterance, speed)
         lens = torch.tensor([len(frames)], device=self.device)
         states, _ = self.encoder.frozen_states(frames[None].to(self.device), lens)
         return states[0].half().cpu()

@@ -32,7 +32,10 @@ PICKLE = "pytorch_model.bin"
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 UNKNOWN = "not stated"
-MOST = 1_000_000  # of anything that a config counts; more is damage
+# More than any model has; what a config asks for is built before its weights are seen.
+MOST = 100_000
+MOST_LAYERS = 500
+COUNTED_LAYERS = ("encoder_layers", "num_hidden_layers", "decoder_layers")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,16 @@ class BaseModel:
     preprocessor: dict[str, Any]
     licence: str
     languages: str
+
+    def check_sizes(self) -> None:
+        """Refuse a config whose network nobody could hold."""
+        for key, value in self.config.items():
+            for number in value if isinstance(value, list) else [value]:
+                most = MOST_LAYERS if key in COUNTED_LAYERS else MOST
+                if isinstance(number, int) and abs(number) > most:
+                    raise ArborvoxError(
+                        f'{self.folder / CONFIG}: "{key}" is {number}, more than any model has.'
+                    )
 
     @property
     def family(self) -> str:

@@ -116,7 +116,7 @@ class PretrainedEncoder(StackedEncoder):
             with torch.set_grad_enabled(torch.is_grad_enabled() and self.config.freeze != "all"):
                 states, lens = self.frozen_states(frames, lens)
         weights = self.mixture.softmax(dim=0)
-        states = states.unflatten(-1, (len(self.chosen), -1))  # (B, T', K, D0)
+        states = states.view(*states.shape[:2], len(self.chosen), -1)  # (B, T', K, D0)
         mixed = torch.einsum("k,btkd->btd", weights, states.to(weights.dtype))
         return self._run_stack(self.project(mixed), lens)
 

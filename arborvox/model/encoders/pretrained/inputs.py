@@ -121,7 +121,7 @@ class StackedFilterBanks(SpeechInput):
         shortest = window + hop * (self._stride - 1)
         samples = np.pad(samples, (0, max(0, shortest - len(samples))))
         wave = torch.from_numpy(samples * np.float32(INT16_SCALE))
-        bands = self._extract(wave[None])[0]  # (T, M)
+        bands: Tensor = self._extract(wave[None])[0]  # (T, M)
         deviation = (bands.var(dim=0) + TINY).sqrt()
         bands = (bands - bands.mean(dim=0)) / deviation
         # The model never saw a frame that is left over.

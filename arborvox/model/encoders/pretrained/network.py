@@ -89,6 +89,7 @@ def build(library_class: str, config_class: str, base: BaseModel, **changes: Any
         from transformers.utils import logging
     except ImportError:
         raise missing_extra() from None
+    base.check_sizes()
     logging.set_verbosity_error()  # what matters is said by us
     module, _, name = library_class.rpartition(".")
     try:
