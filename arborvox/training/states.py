@@ -97,6 +97,8 @@ def _fill(
     worker = copy.deepcopy(encoder).eval()
     if precision == "bf16":
         worker.bfloat16()
+        if ranks.device.type == "cpu":
+            worker.pack()
     folder.mkdir(parents=True, exist_ok=True)
     cache = FeatureCache(folder, states_input.key)
     work = [(data.train, speed) for speed in speeds] + [(data.dev, 1.0)]

@@ -197,5 +197,8 @@ def test_half_precision_is_near(folders: dict[str, Path]) -> None:
             exact = model.encode(frames[None], lens)[0]
             model.encoder.bfloat16()
             rough = model.encode(frames[None], lens)[0]
+            model.encoder.pack()
+            packed = model.encode(frames[None], lens)[0]
+        torch.testing.assert_close(packed, rough, rtol=0, atol=0.05)
         assert rough.dtype == torch.bfloat16
         assert float((rough.float() - exact).abs().mean()) < 0.1, name

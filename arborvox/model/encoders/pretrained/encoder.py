@@ -88,6 +88,10 @@ class PretrainedEncoder(StackedEncoder):
             ("Base model's languages", base.languages),
         ]
 
+    def pack(self) -> None:
+        """Lay out the pretrained weights for the processor."""
+        self.network.pack()
+
     def given_parameters(self) -> list[nn.Parameter]:
         """List the pretrained parameters that learn."""
         return [p for p in self.network.parameters() if p.requires_grad]

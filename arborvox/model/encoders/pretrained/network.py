@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from arborvox.errors import ArborvoxError
 from arborvox.features import SpeechInput
 from arborvox.model.encoders.pretrained.base_model import BaseModel, missing_extra, read_weights
+from arborvox.model.packing import pack_linear_layers
 
 
 class PretrainedNetwork(nn.Module, ABC):
@@ -44,6 +45,10 @@ class PretrainedNetwork(nn.Module, ABC):
     def finish(self, x: Tensor) -> Tensor:
         """Return the last layer's states as the family gives them to others."""
         return x
+
+    def pack(self) -> None:
+        """Lay out bf16 weights for the processor, once instead of at every product."""
+        pack_linear_layers(self.model)
 
     def load(self, base: BaseModel) -> None:
         """Fill in the weights; those of other parts of the model, such as a decoder, are left."""

@@ -13,6 +13,7 @@ from arborvox.model.encoders.pretrained.base_model import BaseModel
 from arborvox.model.encoders.pretrained.inputs import RawSamples
 from arborvox.model.encoders.pretrained.network import PretrainedNetwork, build, key_bias
 from arborvox.model.encoders.stack import padded_frames
+from arborvox.model.packing import pack_linear_layers
 
 # Parts of training that are ours to do, or that stand above the layers.
 SWITCHED_OFF = {
@@ -141,6 +142,11 @@ class WavLMNetwork(Wav2Vec2Network):
                 x, attention_mask=context.mask, position_bias=context.position_bias
             )[0]
         return out
+
+    def pack(self) -> None:
+        """Pack the feed-forward layers; attention hands its weights to torch as they are."""
+        for layer in self.layers:
+            pack_linear_layers(layer.feed_forward)  # type: ignore[arg-type]
 
     def _context(self, x: Tensor, lens: Tensor) -> WavLMContext:
         B, T, _ = x.shape
