@@ -47,6 +47,7 @@ from arborvox.training.state import (
     seed_step,
     unpack_optimizer,
 )
+from arborvox.training.states import keep_states
 from arborvox.tree import load_tree
 
 # A run of bad luck ends sooner; longer, and something is wrong that waiting does not mend.
@@ -114,7 +115,9 @@ class Trainer:
 
         # The model, and where it stands.
         seed_step(self.config.seed, step=0, rank=0)
-        self.model = ASR(recipe.model, recipe.features, len(self.tokenizer), self.tree)
+        self.model = ASR(
+            recipe.model, recipe.features, len(self.tokenizer), self.tree, run.encoder_files()
+        )
         if data.cmvn is not None:
             self.model.encoder.set_statistics(data.cmvn)
         self.model.to(ranks.device)
@@ -131,11 +134,14 @@ class Trainer:
         else:
             precision = choose_precision(self.config.precision, ranks.device, recipe.model.width)
             self.progress = Progress(precision=precision)
+            self.model.encoder.load_start()
             self._warm_start()
+        self._keep_states()
         if self.config.compile:
             # Layer by layer: the compiler fails on the symbolic sizes of the subsampling.
             for layer in self.model.encoder.layers:
                 layer.compile(dynamic=True)
+        self.given = self.model.encoder.given_parameters()
         self.network: nn.Module = ranks.wrap(self.model)
 
         # How long, and how fast.
@@ -213,7 +219,8 @@ class Trainer:
         seed_step(self.config.seed, progress.step, ranks.rank)
         rate = self.rate(progress.step)
         for options in self.optimizer.param_groups:
-            options["lr"] = rate
+            options["lr"] = rate * options["rate_factor"]
+        self._wake_encoder()
 
         num_targets = ranks.sum([sum(batch.num_targets for batch in group)])[0]
         total = ctc = attention = 0.0
@@ -346,6 +353,34 @@ class Trainer:
             report = warm_start(self.model, Path(self.config.init_from), self.tokenizer)
             if self.ranks.first:
                 say(str(report))
+
+    def _keep_states(self) -> None:
+        """Let an encoder that does not learn run once over the corpus, and never again."""
+        augment = self.recipe.augment
+        if self.model.encoder.states_input is None:
+            return
+        if augment.noise_folder is not None or augment.reverb_folder is not None:
+            warn("Noises and rooms are drawn anew each time, so the encoder runs in every step.")
+            return
+        self.data = keep_states(
+            self.data,
+            self.model.encoder,
+            Path(self.recipe.features.cache or self.run.data / "states"),
+            speeds=augment.speeds,
+            precision=self.progress.precision,
+            ranks=self.ranks,
+        )
+
+    def _wake_encoder(self) -> None:
+        """Let a pretrained encoder rest in the first steps, and learn from then on."""
+        first = self.config.freeze_steps + 1
+        if not self.given or self.config.freeze_steps == 0:
+            return
+        learns = self.progress.step >= first
+        if self.given[0].requires_grad != learns:
+            for parameter in self.given:
+                parameter.requires_grad_(learns)
+            self.network = self.ranks.wrap(self.model)
 
     def _note_skipped(self, group: list[Batch]) -> None:
         """List utterances that could not be read; warn of the first, and of a failing cache."""

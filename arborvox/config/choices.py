@@ -26,7 +26,10 @@ UnitOrder = Literal["mass", "code", "id"]
 # The network, and how it learns.
 Normalization = Literal["corpus", "utterance"]
 ModelSize = Literal["tiny", "small", "paper"]
-EncoderKind = Literal["conformer", "transformer"]
+EncoderKind = Literal["conformer", "transformer", "pretrained"]
+TopKind = Literal["conformer", "transformer"]  # what may stand on a pretrained encoder
+FrozenPart = Literal["all", "none"]
+StateChoice = Literal["last", "mixture"]
 DecoderKind = Literal["transformer", "none"]
 OutputKind = Literal["softmax", "hierarchical"]
 Smoothing = Literal["leaves", "gates"]

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from arborvox.decode.packing import pack_linear_layers
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import OutputLayer
 from arborvox.hsoftmax.restricted import choice_log_probs, choices, restrict
 from arborvox.model.asr import ASR
 from arborvox.model.decoder import Decoder, DecoderCache
+from arborvox.model.packing import pack_linear_layers
 from arborvox.model.precision import choose_precision
 from arborvox.tokens.tokenizer import EOS_ID
 
@@ -103,6 +103,8 @@ class Network:
             for part in (self._model.encoder, self._model.decoder):
                 if part is not None:
                     part.bfloat16()
+            if self.device.type == "cpu":
+                self._model.encoder.pack()
         if self._model.decoder is not None and self.device.type == "cpu":
             pack_linear_layers(self._model.decoder)
         # Smoothing belongs to training: here a score is the log-probability itself.

@@ -6,6 +6,7 @@ step-000500/
   config.yaml          the resolved recipe
   tokens.json          the units
   tree.json            the code tree, where the recipe has one
+  encoder/             what a pretrained encoder is made from, where the recipe has one
   README.md            the model card
 """
 
@@ -49,12 +50,13 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.yaml"
 TOKENS = "tokens.json"
 TREE = "tree.json"
+ENCODER = "encoder"
 CARD = "README.md"
 # What decides the result; the card is for people, who may edit it.
 DECISIVE = (WEIGHTS, CONFIG, TOKENS, TREE)
 FLOAT_TYPES = {"F64", "F32", "F16", "BF16"}
 # Far more than the largest that were ever written; a stranger's file is not read beyond it.
-MAX_MIB = {HEAD: 1, CONFIG: 1, TOKENS: 256, TREE: 256}
+MAX_MIB = {TOKENS: 256, TREE: 256}  # of all others: one
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,10 @@ def save_checkpoint(
         tokenizer.save(part / TOKENS)
         if tree is not None:
             save_tree(tree, part / TREE)
+        for name, text in model.encoder.files().items():
+            write_text_atomic(part / ENCODER / name, text)
         write_text_atomic(part / CARD, model_card(model, recipe, tokenizer))
-        there = [name for name in DECISIVE if (part / name).exists()]
-        checksums = {name: checksum_file(part / name) for name in there}
+        checksums = {name: checksum_file(part / name) for name in _decisive(part)}
         write_json_atomic(part / HEAD, {"format": FORMAT, "version": VERSION, "sha256": checksums})
 
 
@@ -97,7 +100,7 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
     _compare_shapes(folder, version, recipe, len(tokenizer), tree)
     tensors = _read_weights(folder / WEIGHTS, version, device)
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
-        model = ASR(recipe.model, recipe.features, len(tokenizer), tree)
+        model = ASR(recipe.model, recipe.features, len(tokenizer), tree, folder / ENCODER)
     model.to(device).load_state_dict(tensors)
     return LoadedModel(folder, model.eval(), recipe, tokenizer, tree, checksums)
 
@@ -132,10 +135,16 @@ def recipe_version(folder: Path) -> int:
     return _read_head(folder / HEAD)[0]
 
 
+def _decisive(folder: Path) -> list[str]:
+    """List the files of a checkpoint that decide its result, as far as they are there."""
+    encoder = sorted(f"{ENCODER}/{path.name}" for path in (folder / ENCODER).glob("*.json"))
+    return [name for name in (*DECISIVE, *encoder) if (folder / name).is_file()]
+
+
 def _check_sizes(folder: Path) -> None:
-    for name, limit in MAX_MIB.items():
-        path = folder / name
-        if path.is_file() and path.stat().st_size > limit << 20:
+    for name in (HEAD, *_decisive(folder)):
+        path, limit = folder / name, MAX_MIB.get(name, 1)
+        if name != WEIGHTS and path.is_file() and path.stat().st_size > limit << 20:
             raise ArborvoxError(f"{path} is larger than {limit} MiB, so it is none of ours.")
 
 
@@ -146,7 +155,7 @@ def _check_files(folder: Path) -> tuple[int, dict[str, str]]:
     for name in required:
         if not (folder / name).is_file():
             raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
-    found = {name: checksum_file(folder / name) for name in DECISIVE if (folder / name).is_file()}
+    found = {name: checksum_file(folder / name) for name in _decisive(folder)}
     promised = [WEIGHTS] if version == 1 else sorted({*required, *stated, *found})
     for name in promised:
         if name not in found:
@@ -201,7 +210,7 @@ def _compare_shapes(
     if config.encoder_layers + config.decoder_layers > len(stored):
         difference = f"it has {len(stored)} tensors, too few for so many layers"
     else:
-        difference = _difference(stored, recipe, num_tokens, tree)
+        difference = _difference(stored, recipe, num_tokens, tree, folder / ENCODER)
     if difference:
         raise ArborvoxError(
             f"{path} does not fit {CONFIG} beside it ({difference}); "
@@ -210,12 +219,16 @@ def _compare_shapes(
 
 
 def _difference(
-    stored: Mapping[str, tuple[int, ...]], recipe: Recipe, num_tokens: int, tree: CodeTree | None
+    stored: Mapping[str, tuple[int, ...]],
+    recipe: Recipe,
+    num_tokens: int,
+    tree: CodeTree | None,
+    home: Path,
 ) -> str:
     """Say where the weights that a recipe asks for differ from those of a file; "" if nowhere."""
     try:
         with torch.device("meta"):  # shapes without numbers
-            model = ASR(recipe.model, recipe.features, num_tokens, tree)
+            model = ASR(recipe.model, recipe.features, num_tokens, tree, home)
     except (RuntimeError, OverflowError, TypeError):
         return "its sizes are beyond any memory"
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
