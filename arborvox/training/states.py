@@ -16,11 +16,12 @@ import torch
 
 from arborvox import audio
 from arborvox.console import progress, say
-from arborvox.data import BatchReader, Order, Utterance, UtteranceTable
+from arborvox.data import BatchReader, EncodedUtterance, Order, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.features import FeatureCache, SpeechInput
 from arborvox.model.encoders import SpeechEncoder
-from arborvox.training.loader import count_cores, load_batches, plain_orders
+from arborvox.processes import count_cores
+from arborvox.training.loader import load_batches, plain_orders
 from arborvox.training.preparation import TrainingData
 from arborvox.training.ranks import Ranks
 
@@ -58,7 +59,7 @@ class StatesWriter:
                 continue  # named when training wants to hear it
         return Written(len(order.rows), self.cache.problem)
 
-    def _encode(self, utterance: Utterance, speed: float) -> torch.Tensor:
+    def _encode(self, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
         frames = self.reader.clean_features(utterance, speed)
         lens = torch.tensor([len(frames)], device=self.device)
         states, _ = self.encoder.frozen_states(frames[None].to(self.device), lens)
