@@ -3,7 +3,7 @@
 import re
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from arborvox.config.corpus import CorpusConfig
 from arborvox.config.decode import DecodeConfig
@@ -55,3 +55,14 @@ class Recipe(Section):
     decode: DecodeConfig = DecodeConfig()
     report: ReportConfig = ReportConfig()
     variants: tuple[VariantConfig, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_learning_encoder(self) -> "Recipe":
+        learns = self.model.encoder == "pretrained" and self.model.freeze != "all"
+        for key in ("encoder_learning_rate", "freeze_steps"):
+            if getattr(self.train, key) and not learns:
+                raise ValueError(
+                    f"train.{key} is read with a pretrained encoder that learns alone "
+                    "(model.freeze: none, or a number of layers)"
+                )
+        return self
