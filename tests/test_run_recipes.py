@@ -28,7 +28,7 @@ def test_every_recipe_compares_models_that_differ(
 
 def test_there_is_a_recipe_for_each_table_of_the_paper() -> None:
     groups = [f"common_voice_{group}" for group in ("romance", "slavic", "turkic", "all")]
-    ucla = ["ucla", "ucla_alone", "ucla_trees"]
+    ucla = ["ucla", "ucla_alone", "ucla_pretrained", "ucla_trees"]
     assert {path.stem for path in RECIPES} == {"demo", "own", "common_voice", *ucla, *groups}
 
 

@@ -6,18 +6,25 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_corpus import TinyCorpus, make_corpus, make_recipe, train_corpus
+from tiny_corpus import (
+    TinyCorpus,
+    command_arguments,
+    make_corpus,
+    make_recipe,
+    train_corpus,
+)
 
 pytest.importorskip("transformers")
 
 from tiny_pretrained import MODELS, save_model
 
+from arborvox.cli import main
 from arborvox.config import Recipe
 from arborvox.data import Utterance
 from arborvox.decode.engine import MODES, DecodeConfig
 from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
-from arborvox.model.checkpoint import load_weights
+from arborvox.model.checkpoint import load_checkpoint, load_weights
 from arborvox.recognizer import load
 from arborvox.training import states as states_module
 
@@ -150,3 +157,14 @@ def test_noise_keeps_the_encoder_running(corpus: TinyCorpus, tmp_path: Path) -> 
     train_corpus(recipe.model_copy(update={"augment": noisy}), corpus, tmp_path / "run")
     assert not (tmp_path / "run" / "data" / "states").exists()
     assert (tmp_path / "run" / "final").is_dir()
+
+
+def test_command_line_names_a_pretrained_encoder(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """`--pretrained` puts it under any recipe, and a wrong one is the user's mistake."""
+    folder = save_model("whisper", tmp_path / "base")
+    arguments = command_arguments(make_recipe(train={"max_steps": 1}), corpus, tmp_path / "run")
+    for name, code in (("/no/such/folder", 2), (str(folder), 0)):
+        with pytest.raises(SystemExit) as left:
+            main([*arguments[1:], "--pretrained", name])
+        assert (left.value.code or 0) == code
+    assert load_checkpoint(tmp_path / "run").recipe.model.pretrained == str(folder)
