@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arborvox.data import build_table
-from arborvox.decode.test_set import cut_by_length
+from arborvox.decode.corpus_decoding import cut_by_length
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance, cut_line, read_manifest
 from arborvox.tokens import UNK_ID, Tokenizer
