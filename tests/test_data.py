@@ -227,7 +227,7 @@ def test_workers_may_be_started_afresh(
 ) -> None:
     """Where nothing is forked (macOS, Windows) all that a worker needs travels by pickle."""
     orders = list(plain_orders(table, batch_s=8.0))[:2]
-    reader = BatchReader(table, FeaturesConfig(), AugmentConfig(), torch.zeros(80))
+    reader = BatchReader(table, LOG_MEL, AugmentConfig(), torch.zeros(80))
     monkeypatch.setattr(loader, "START_METHOD", "spawn")
     here, there = (list(load_batches(reader, orders, workers)) for workers in (0, 1))
     assert len(here) == len(there) == 2
