@@ -23,6 +23,8 @@ BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 SPACES = ("<space>", "▁", "|", "_")
 # What KenLM gives to a word that neither it nor <unk> is listed for, a power of ten.
 UNLISTED_LOG10 = -100.0
+MOST_LOG10 = 1e6  # of a score in a file, either way
+MOST_LINE = 1 << 20
 NOT_SCORED = -1  # a language tag: no part of what the language model has read
 
 NO_ENTRY = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -188,8 +190,10 @@ def _read_arpa(path: Path) -> Iterator[tuple[Sequence[str], float, float]]:
     order, ended, number = 0, False, 0
     try:
         with opened(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
+            while line := lines.readline(MOST_LINE + 1):
                 number += 1
+                if len(line) > MOST_LINE:
+                    raise ValueError(f"more than {MOST_LINE:,} characters")
                 text = line.strip()
                 if text.startswith("\\"):
                     ended = text == "\\end\\"
@@ -200,7 +204,10 @@ def _read_arpa(path: Path) -> Iterator[tuple[Sequence[str], float, float]]:
                     backoff = float(rest[order]) if len(rest) > order else 0.0
                     if len(rest) < order:
                         raise ValueError("too few words")
-                    yield rest[:order], float(log_prob) * math.log(10), backoff * math.log(10)
+                    scores = float(log_prob), backoff
+                    if not all(abs(score) <= MOST_LOG10 for score in scores):  # NaN is not, either
+                        raise ValueError("not the logarithm of a probability")
+                    yield rest[:order], scores[0] * math.log(10), scores[1] * math.log(10)
     except FileNotFoundError:
         raise ArborvoxError(f"There is no language model {path}.") from None
     except ValueError as error:  # UnicodeDecodeError is one
