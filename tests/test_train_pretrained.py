@@ -19,9 +19,9 @@ pytest.importorskip("transformers")
 from tiny_pretrained import MODELS, save_model
 
 from arborvox.cli import main
-from arborvox.config import Recipe
-from arborvox.data import Utterance
-from arborvox.decode.engine import MODES, DecodeConfig
+from arborvox.config import DecodeConfig, Recipe
+from arborvox.data import EncodedUtterance
+from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_checkpoint, load_weights
@@ -73,7 +73,7 @@ def test_frozen_encoder_trains_resumes_and_decodes(
         frozen = tensor.startswith("encoder.network.")
         assert torch.equal(before[tensor], after[tensor]) == frozen, tensor
     recording = next(corpus.audio.glob("dev-*.wav"))
-    for mode in MODES:
+    for mode in SEARCHES:
         transcript = load(tmp_path / "whole", DecodeConfig(mode=mode)).transcribe(recording)
         assert transcript.duration_s > 0
 
@@ -115,7 +115,7 @@ def test_states_are_computed_once(
     made: list[str] = []
     encode = states_module.StatesWriter._encode
 
-    def count(writer: Any, utterance: Utterance, speed: float) -> torch.Tensor:
+    def count(writer: Any, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
         made.append(utterance.id)
         return encode(writer, utterance, speed)
 
