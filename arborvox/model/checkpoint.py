@@ -176,7 +176,7 @@ def _changed(path: Path) -> str:
 
 def _read_head(path: Path) -> tuple[int, dict[str, str]]:
     """Check the format; return its version and the checksums by file name."""
-    head: Any = read_json(path, MAX_MIB[HEAD])
+    head: Any = read_json(path, MAX_MIB.get(HEAD, 1))
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ArborvoxError(f'{path} is not the head of a checkpoint: "format" is not "{FORMAT}".')
     version, checksums = head.get("version"), head.get("sha256")
