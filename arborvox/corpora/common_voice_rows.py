@@ -22,10 +22,11 @@ from arborvox.corpora.manifests import (
     NOT_SAMPLED_REASON,
     NOT_VALIDATED_REASON,
     SENTENCE_REASON,
+    SPEAKER_REASON,
     Skipped,
     reason_kind,
 )
-from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, TRAIN, dense_ids
+from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, SPEAKER_ELSEWHERE, TRAIN, dense_ids
 from arborvox.corpora.tables import is_unicode
 from arborvox.errors import ArborvoxError
 from arborvox.files import clean_cell, open_gzip_reproducible, path_below
@@ -35,10 +36,12 @@ from arborvox.text.codes import file_stem
 
 # Fates below zero, beside SENTENCE_ELSEWHERE: why a row is in no split.
 NOT_SAMPLED, NOT_OFFICIAL, REFUSED = -2, -3, -4
+OFFICIAL_SETS = {"official": SPLIT_NAMES, "official-test": ("test",)}
 PACK_BYTES = 1 << 18
 BLOCK_ROWS = 1 << 16
 LEFT_OUT = {
     SENTENCE_ELSEWHERE: SENTENCE_REASON,
+    SPEAKER_ELSEWHERE: SPEAKER_REASON,
     NOT_SAMPLED: NOT_SAMPLED_REASON,
     NOT_OFFICIAL: NOT_OFFICIAL_REASON,
 }
@@ -134,7 +137,7 @@ def scan_language(language: str, folder: Path, work: Path, config: ReleaseCorpus
         rates=np.zeros(len(keys), np.int32),
         channels=np.ones(len(keys), np.int8),
         num_units=np.array(num_units, dtype=np.int32),
-        official=_read_official(folder, keys) if config.split == "official" else None,
+        official=_read_official(folder, keys, OFFICIAL_SETS.get(config.split, ())),
         durations_from="clip_durations.tsv" if has_durations else "audio",
         skipped=skipped,
     )
@@ -338,10 +341,14 @@ def _read_durations(folder: Path, clips: npt.NDArray[np.int64]) -> npt.NDArray[n
     return durations
 
 
-def _read_official(folder: Path, clips: npt.NDArray[np.int64]) -> npt.NDArray[np.int8] | None:
-    """Look up which of the release's own splits each row is in."""
+def _read_official(
+    folder: Path, clips: npt.NDArray[np.int64], splits: tuple[str, ...]
+) -> npt.NDArray[np.int8] | None:
+    """Look up which of the release's own splits each row is in; None where one is not there."""
+    if not splits:
+        return None
     codes = np.full(len(clips), NOT_OFFICIAL, dtype=np.int8)
-    for code, split in enumerate(SPLIT_NAMES):
+    for split in splits:
         table = folder / f"{split}.tsv"
         if not table.is_file():
             return None
@@ -353,7 +360,7 @@ def _read_official(folder: Path, clips: npt.NDArray[np.int64]) -> npt.NDArray[np
                 if columns and len(cells) == columns.count:
                     keys.append(hash(_file_name(cells[columns.path])))
         found, _ = _look_up(_as_numpy(keys), clips)
-        codes[found] = code
+        codes[found] = SPLIT_NAMES.index(split)
     return codes
 
 

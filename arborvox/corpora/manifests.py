@@ -16,16 +16,27 @@ from arborvox.version import VERSION
 STATS_NAME = "stats.json"
 SKIPPED_NAME = "skipped.tsv"
 TABLE_NAME = "table.md"
+SPLIT_TABLE_NAME = "split.tsv"
+REPEATED_NAME = "repeated.tsv"
 
 # A table with more languages than this is for the file, not for the screen.
 MOST_ROWS_SHOWN = 30
 
 # Left out because the user asked for it so; every other reason is a fault of the corpus.
 SENTENCE_REASON = "sentence is in another split"
+SPEAKER_REASON = "speaker is in another split"
 NOT_SAMPLED_REASON = "not sampled"
 NOT_OFFICIAL_REASON = "not in the release's own splits"
 NOT_VALIDATED_REASON = "not in validated.tsv"
-BY_DESIGN = {SENTENCE_REASON, NOT_SAMPLED_REASON, NOT_OFFICIAL_REASON, NOT_VALIDATED_REASON}
+NOT_KEPT_REASON = "not in the split that is kept"
+BY_DESIGN = {
+    SENTENCE_REASON,
+    SPEAKER_REASON,
+    NOT_SAMPLED_REASON,
+    NOT_OFFICIAL_REASON,
+    NOT_VALIDATED_REASON,
+    NOT_KEPT_REASON,
+}
 
 # The paper's groups and their neighbours, for the table's first column.
 GROUPS = {

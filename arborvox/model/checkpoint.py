@@ -36,7 +36,7 @@ from arborvox.tree import CodeTree
 from arborvox.tree.storage import load_tree, save_tree
 
 FORMAT = "arborvox-checkpoint"
-VERSION = 2  # also of the recipe in it, see config/migration.py
+VERSION = 3  # also of the recipe in it, see config/migration.py
 
 # What tensors were called in checkpoints up to a version.
 RENAMED_SINCE = {
