@@ -90,6 +90,9 @@ def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> Corpu
         stats.languages[scan.language] = _language_stats(scan)
         stats.skipped = dict(Counter(stats.skipped) + Counter(part))
     stats.notes["downsampling"] = ratios
+    stats.note_look_alikes(
+        {scan.language: scan.look_alikes for scan in scans}, unified=config.look_alikes == "unify"
+    )
     stats.notes["durations"] = {scan.language: scan.durations_from for scan in scans}
     stems = [file_stem(scan.language) for scan in scans]
     for split in SPLIT_NAMES:

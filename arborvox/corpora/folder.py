@@ -16,6 +16,7 @@ from arborvox.corpora.writing import write_corpus
 from arborvox.manifest import Utterance
 from arborvox.text import Normalizer
 from arborvox.text.codes import check_languages
+from arborvox.text.look_alikes import LetterCounter, LookAlikes
 
 
 def prepare_folder(config: FolderCorpus, stage: Path, jobs: int) -> CorpusStats:
@@ -28,17 +29,31 @@ def prepare_folder(config: FolderCorpus, stage: Path, jobs: int) -> CorpusStats:
         rows = [row for row in rows if row.language in config.languages]
     rows = settle_given(rows, config, skipped)
     given = {row.id: row.given for row in rows if row.given is not None}
+    look_alikes = _find_look_alikes(rows, config)
+    if config.look_alikes == "unify":
+        rows = [replace(row, text=look_alikes[row.language].unify(row.text)) for row in rows]
     rows = _normalise(rows, config, skipped)
     utterances = _check_audio(rows, config, jobs, skipped)
     codes = split_utterances(utterances, given, config)
     stats = CorpusStats("folder", config.model_dump(mode="json"))
     write_corpus(stage, stats, utterances, codes, skipped)
+    found = {language: letters.found for language, letters in look_alikes.items()}
+    stats.note_look_alikes(found, unified=config.look_alikes == "unify")
     repeated = write_split(stage, utterances, codes)
     if repeated:
         counts = ", ".join(f"{count:,} of {split}" for split, count in sorted(repeated.items()))
-        say(f"utterances that repeat a training sentence: {counts}; they are in {REPEATED_NAME}")
+        say(f"held-out utterances that repeat a sentence: {counts}; they are in {REPEATED_NAME}")
     stats.notes["repeated"] = repeated
     return stats
+
+
+def _find_look_alikes(rows: list[Row], config: FolderCorpus) -> dict[str, LookAlikes]:
+    """Find the letters of each language that look alike; signs of phones are not looked at."""
+    counters = {row.language: LetterCounter() for row in rows}
+    if config.unit == "text":
+        for row in rows:
+            counters[row.language].add(row.text)
+    return {language: counter.find() for language, counter in counters.items()}
 
 
 def _normalise(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:

@@ -63,17 +63,21 @@ class KeptSplit:
 def write_split(
     stage: Path, utterances: Sequence[Utterance], codes: npt.NDArray[np.int64]
 ) -> dict[str, int]:
-    """Write the split down, and what is held out though its sentence is in training.
+    """Write the split down, and what is held out though its sentence is not.
 
-    Return how many of such there are in each held-out set.
+    Return how many of such there are in each held-out set. A test sentence counts where training
+    or development has it: what development has may have been training's.
     """
     pairs = [
         (utterance, code)
         for utterance, code in zip(utterances, codes.tolist(), strict=True)
         if code >= 0
     ]
-    trained = {(u.language, u.text) for u, code in pairs if code == TRAIN}
-    repeated = [(u, code) for u, code in pairs if code != TRAIN and (u.language, u.text) in trained]
+    nearest: dict[tuple[str, str], int] = {}  # the set next to training that has a sentence
+    for utterance, code in pairs:
+        sentence = utterance.language, utterance.text
+        nearest[sentence] = min(code, nearest.get(sentence, code))
+    repeated = [(u, code) for u, code in pairs if nearest[u.language, u.text] < code]
     _write_table(stage / SPLIT_TABLE_NAME, pairs)
     _write_table(stage / REPEATED_NAME, repeated)
     return dict(Counter(SPLIT_NAMES[code] for _, code in repeated))
