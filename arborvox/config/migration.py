@@ -44,8 +44,12 @@ def new_name(path: tuple[str, ...], value: Any) -> str | None:
 
 def new_value(kind: str | None, key: str, value: Any) -> str | None:
     """Return what a value of a corpus's key is called now, if it had another name."""
-    renamed = RENAMED_SPLITS.get(kind or "", {}) if key == "split" else {}
-    return renamed.get(value) if isinstance(value, str) else None
+    return renamed_values(kind, key).get(value) if isinstance(value, str) else None
+
+
+def renamed_values(kind: str | None, key: str) -> dict[str, str]:
+    """Return the values of a corpus's key that had another name, by their old names."""
+    return RENAMED_SPLITS.get(kind or "", {}) if key == "split" else {}
 
 
 def migrate_recipe(data: dict[str, Any], version: int) -> dict[str, Any]:
