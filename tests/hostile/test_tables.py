@@ -270,7 +270,7 @@ def cells_joined(*cells: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
     validated=cells_joined(speakers, names, texts),
     durations=cells_joined(names, st.one_of(st.sampled_from(["nan", "inf", "-1", "1e999"]), wild)),
     phones=st.one_of(st.none(), cells_joined(names, texts)),
-    split=st.sampled_from(["speaker", "paper", "official"]),
+    split=st.sampled_from(["speaker", "utterance", "official", "official-test"]),
 )
 def test_no_common_voice_table_is_a_fault(
     recordings: Path, validated: bytes, durations: bytes, phones: bytes | None, split: Any
