@@ -366,6 +366,7 @@ class Trainer:
             speeds=augment.speeds,
             precision=self.progress.precision,
             ranks=self.ranks,
+            stop=self.stop,
         )
 
     def _wake_encoder(self) -> None:

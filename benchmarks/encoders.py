@@ -104,7 +104,7 @@ def our_step(folder: Path, speech: list[NDArray[np.float32]]) -> Callable[[], ob
     def run() -> object:
         with torch.autocast("cpu", torch.bfloat16):
             states = model.encode(*our_batch(model, speech))[0]
-        states.float().square().mean().backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(states.float().square().mean())
         model.zero_grad(set_to_none=True)
         return states
 
@@ -136,7 +136,7 @@ def their_run(
         if learn:
             with torch.autocast("cpu", torch.bfloat16):
                 states = model(**inputs).last_hidden_state
-            states.float().square().mean().backward()
+            torch.autograd.backward(states.float().square().mean())
             model.zero_grad(set_to_none=True)
             return states
         first, *rest = inputs.values()

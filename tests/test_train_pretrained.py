@@ -1,6 +1,7 @@
 """Training on pretrained encoders: frozen on cached states, or learning; exact after a stop."""
 
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,24 @@ def test_command_line_names_a_pretrained_encoder(corpus: TinyCorpus, tmp_path: P
             main([*arguments[1:], "--pretrained", name])
         assert (left.value.code or 0) == code
     assert load_checkpoint(tmp_path / "run").recipe.model.pretrained == str(folder)
+
+
+def test_stop_while_encoding_keeps_what_was_done(
+    corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_model("whisper", tmp_path / "base")
+    cache = tmp_path / "cache"
+    encode = states_module.StatesWriter._encode
+
+    def ask_to_stop(writer: Any, utterance: Utterance, speed: float) -> torch.Tensor:
+        signal.raise_signal(signal.SIGTERM)
+        monkeypatch.setattr(states_module.StatesWriter, "_encode", encode)
+        return encode(writer, utterance, speed)
+
+    monkeypatch.setattr(states_module, "count_cores", lambda: 0)
+    monkeypatch.setattr(states_module.StatesWriter, "_encode", ask_to_stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_corpus(recipe_on(folder, steps=2, cache=cache), corpus, tmp_path / "run")
+    assert len(list(cache.rglob("*.npy"))) == 8  # the first piece
+    train_corpus(recipe_on(folder, steps=2, cache=cache), corpus, tmp_path / "run")
+    assert len(list(cache.rglob("*.npy"))) == 2 * 8 + 2
