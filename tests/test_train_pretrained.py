@@ -178,7 +178,7 @@ def test_stop_while_encoding_keeps_what_was_done(
     cache = tmp_path / "cache"
     encode = states_module.StatesWriter._encode
 
-    def ask_to_stop(writer: Any, utterance: Utterance, speed: float) -> torch.Tensor:
+    def ask_to_stop(writer: Any, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
         signal.raise_signal(signal.SIGTERM)
         monkeypatch.setattr(states_module.StatesWriter, "_encode", encode)
         return encode(writer, utterance, speed)
