@@ -10,10 +10,18 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from arborvox.config import CORPUS_SECTIONS, Recipe, VariantConfig
+from arborvox.config import (
+    CORPUS_SECTIONS,
+    Recipe,
+    VariantConfig,
+    load_recipe,
+    put_on_pretrained,
+)
 from arborvox.corpora import PREPARERS
+from arborvox.errors import ArborvoxError
 
 PACKAGE = Path(__file__).parent.parent / "arborvox"
+RECIPES = PACKAGE.parent / "recipes"
 # What stands before the dot where a section's key is read, beside the section's own name.
 CONFIG_NAMES = {"config", "_config", "recipe"}
 SECTIONS = {
@@ -151,3 +159,17 @@ def test_every_corpus_key_explains_itself(kind: str) -> None:
     """Its description is the help of the option of `arborvox prepare`."""
     for key, field in CORPUS_SECTIONS[kind].model_fields.items():
         assert field.description or key in ("kind", "more"), key
+
+
+@pytest.mark.parametrize("key", ["model.channels=32", "features.num_mels=40"])
+def test_a_pretrained_encoder_has_no_keys_that_it_does_not_read(tmp_path: Path, key: str) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("model: {encoder: pretrained, pretrained: folder}\n")
+    with pytest.raises(ArborvoxError, match="not read with a pretrained encoder"):
+        load_recipe(recipe, [key])
+
+
+def test_any_recipe_can_be_put_on_a_pretrained_encoder() -> None:
+    for path in sorted(RECIPES.glob("*.yaml")):
+        recipe = load_recipe(path, put_on_pretrained("some/name"))
+        assert recipe.model.pretrained == "some/name"

@@ -37,14 +37,12 @@ def train(
 
     Several processes: torchrun --nproc-per-node 2 -m arborvox train RECIPE --out RUN ...
     """
-    import json
-
-    from arborvox.config import load_recipe
+    from arborvox.config import load_recipe, put_on_pretrained
     from arborvox.train import train as run_training
 
     overrides = list(set_ or ())
     if pretrained is not None:
-        overrides += ["model.encoder=pretrained", f"model.pretrained={json.dumps(pretrained)}"]
+        overrides = [*put_on_pretrained(pretrained), *overrides]
     result = run_training(
         load_recipe(recipe, overrides), out=out, manifests=manifests, tokens=tokens, tree=tree
     )

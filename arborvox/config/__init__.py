@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         validate_recipe,
     )
     from arborvox.config.model import MODEL_SIZES, ModelConfig
-    from arborvox.config.recipe import Recipe, ReportConfig, VariantConfig
+    from arborvox.config.recipe import Recipe, ReportConfig, VariantConfig, put_on_pretrained
     from arborvox.config.section import Section
     from arborvox.config.speech import AugmentConfig, FeaturesConfig
     from arborvox.config.train import TrainConfig
@@ -50,6 +50,7 @@ _HOMES = {
     "MODEL_SIZES": "model",
     "ModelConfig": "model",
     "Recipe": "recipe",
+    "put_on_pretrained": "recipe",
     "ReportConfig": "recipe",
     "VariantConfig": "recipe",
     "Section": "section",
@@ -83,6 +84,7 @@ __all__ = [
     "load_recipe",
     "load_resolved_recipe",
     "make_corpus_config",
+    "put_on_pretrained",
     "show_recipe",
     "validate_recipe",
 ]

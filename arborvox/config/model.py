@@ -72,10 +72,11 @@ class ModelConfig(Section):
         if isinstance(data, dict):
             without_decoder = {"decoder_layers": 0, "ctc_weight": 1.0}
             implied = without_decoder if data.get("decoder") == "none" else {}
-            if data.get("encoder") == "pretrained":
-                implied = {**implied, "encoder_layers": 2}
             size = data.get("size", "paper")
             known = MODEL_SIZES.get(size, {}) if isinstance(size, str) else {}
+            if data.get("encoder") == "pretrained":
+                implied = {**implied, "encoder_layers": 2}
+                known = {key: value for key, value in known.items() if key != "channels"}
             return {**known, **implied, **data}
         return data
 
@@ -101,6 +102,8 @@ class ModelConfig(Section):
         if self.encoder == "pretrained":
             if self.pretrained is None:
                 raise ValueError("encoder: pretrained needs the key pretrained: a folder or name")
+            if self.channels != type(self).model_fields["channels"].default:
+                raise ValueError("channels is not read with a pretrained encoder; leave it out")
         else:
             fields = type(self).model_fields
             for key in PRETRAINED_KEYS:

@@ -1,5 +1,6 @@
 """A whole experiment: all sections, the report, and the variants to compare."""
 
+import json
 import re
 from typing import Any
 
@@ -58,6 +59,17 @@ class Recipe(Section):
     variants: tuple[VariantConfig, ...] = Field((), max_length=1000)
 
     @model_validator(mode="after")
+    def _check_unread_features(self) -> "Recipe":
+        if self.model.encoder == "pretrained":
+            for key, field in FeaturesConfig.model_fields.items():
+                if key != "cache" and getattr(self.features, key) != field.default:
+                    raise ValueError(
+                        f"features.{key} is not read with a pretrained encoder, which brings its "
+                        "own input; leave it out"
+                    )
+        return self
+
+    @model_validator(mode="after")
     def _check_learning_encoder(self) -> "Recipe":
         learns = self.model.encoder == "pretrained" and self.model.freeze != "all"
         for key in ("encoder_learning_rate", "freeze_steps"):
@@ -67,3 +79,12 @@ class Recipe(Section):
                     "(model.freeze: none, or a number of layers)"
                 )
         return self
+
+
+def put_on_pretrained(name: str) -> list[str]:
+    """Return the overrides that put a pretrained encoder under a recipe that was made for ours."""
+    ours = {f"features.{key}": field for key, field in FeaturesConfig.model_fields.items()}
+    ours = {"model.channels": ModelConfig.model_fields["channels"], **ours}
+    del ours["features.cache"]
+    unread = [f"{key}={json.dumps(field.default)}" for key, field in ours.items()]
+    return ["model.encoder=pretrained", f"model.pretrained={json.dumps(name)}", *unread]

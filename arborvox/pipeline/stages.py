@@ -40,6 +40,8 @@ class Stage:
     after: tuple["Stage", ...] = ()
     inputs: dict[str, Path] = field(default_factory=dict)  # outputs of the stages before
     source_mark: Callable[[], str] | None = None  # for what lies outside the experiment
+    # What a setting was before it could be chosen: a new one that is left alone changes nothing.
+    defaults: dict[str, Any] = field(default_factory=dict)
     # Settings that may change while the work goes on where it was.
     free: frozenset[str] = frozenset()
     # Whether what lies in the folder has gone further than the settings of now allow.
@@ -83,7 +85,8 @@ def look_at(stage: Stage) -> Standing:
     record = _read_record(stage.folder)
     if record is None:
         return Standing(facts, (), fresh=False, begun=False)
-    then, now = flatten(record.get("facts", {})), flatten(facts)
+    then = flatten({"settings": stage.defaults}) | flatten(record.get("facts", {}))
+    now = flatten(facts)
     changed = tuple(sorted(k for k in {*then, *now} if then.get(k) != now.get(k)))
     if changed or record.get("status") != "done":
         return Standing(facts, changed, fresh=False, begun=True)
@@ -112,10 +115,11 @@ def run_stage(stage: Stage, standing: Standing, root: Path) -> None:
     write_json_atomic(stage.folder / RECORD_NAME, {**record, "status": "done", "outputs": outputs})
 
 
-def recorded_settings(folder: Path) -> dict[str, Any] | None:
-    """Return what a stage in this folder was last made with; None if there was none."""
+def was_made_with(folder: Path, settings: dict[str, Any], defaults: dict[str, Any]) -> bool:
+    """Whether the stage in this folder was last made with these settings."""
     record = _read_record(folder)
-    return None if record is None else record.get("facts", {}).get("settings")
+    recorded = None if record is None else record.get("facts", {}).get("settings")
+    return recorded is not None and flatten(defaults) | flatten(recorded) == flatten(settings)
 
 
 def output_digest(folder: Path, name: str) -> str:

@@ -18,6 +18,7 @@ from arborvox.corpora.manifests import STATS_NAME
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_json_atomic
 from arborvox.manifest import read_manifest, split_file
+from arborvox.model.encoders import is_frozen
 from arborvox.pipeline.stages import RunInterruptedError
 from arborvox.processes import count_cores
 from arborvox.score import read_hypotheses, score_hypotheses, scores_as_json
@@ -100,6 +101,14 @@ def build_code_tree(
         embedding_from=checkpoint,
     )
     save_tree(tree, folder / TREE)
+
+
+def share_states(recipe: Recipe, folder: Path) -> Recipe:
+    """Let a frozen encoder keep its states where all models of the experiment find them."""
+    if recipe.features.cache is not None or not is_frozen(recipe.model):
+        return recipe
+    features = recipe.features.model_copy(update={"cache": str(folder)})
+    return recipe.model_copy(update={"features": features})
 
 
 def train_model(

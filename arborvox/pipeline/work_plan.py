@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arborvox.config import Recipe, TrainConfig
+from arborvox.config import DecodeConfig, Recipe, TrainConfig
 from arborvox.digests import digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
+from arborvox.model.encoders import base_model_files
 from arborvox.model.outputs import needs_tree
 from arborvox.pipeline import work
 from arborvox.pipeline.decoding import (
@@ -21,13 +22,15 @@ from arborvox.pipeline.decoding import (
     inventory_mark,
 )
 from arborvox.pipeline.fingerprints import digest_listing, digest_source
-from arborvox.pipeline.stages import Stage, recorded_settings
+from arborvox.pipeline.stages import Stage, was_made_with
 from arborvox.pipeline.variants import Variant, order_by_need
 from arborvox.score.storage import SCORES_VERSION
 from arborvox.training.state import FREE_KEYS, LEARNT_SECTIONS
 from arborvox.tree import TREES
 
 KINDS = ("prepare", "tokens", "tree", "train", "decode", "score")
+# What frozen encoders say of the corpus, once for all models of an experiment.
+STATES = "states"
 # These change neither a model nor its way there.
 WITHOUT_EFFECT = {"train": {"workers", "keep", "init_from"}, "features": {"cache"}}
 # Of the decode section: on what machine, not what is searched.
@@ -153,7 +156,8 @@ class _Planner:
             taken = {stage.folder for stage in self._stages.values()}
             folders = [path_below(self._out, *name.split("/")) for name in names]
             free = [folder for folder in folders if folder not in taken]
-            same = [folder for folder in free if recorded_settings(folder) == settings]
+            defaults = more.get("defaults", {})
+            same = [folder for folder in free if was_made_with(folder, settings, defaults)]
             folder = (same or free)[0]
             self._stages[key] = Stage(kind, folder, settings, task, **more)
         return self._stages[key]
@@ -166,6 +170,7 @@ class _Planner:
             "prepare",
             corpus.model_dump(mode="json"),
             lambda folder: work.prepare_corpus(corpus, folder),
+            defaults=type(corpus).model_validate({"kind": corpus.kind}).model_dump(mode="json"),
             outputs=work.PREPARED,
             source_mark=(lambda: digest_value([digest_source(place) for place in sources]))
             if sources
@@ -242,6 +247,7 @@ class _Planner:
             inputs["tree"] = tree.folder / work.TREE
         if start is not None:
             inputs["first weights"] = start / WEIGHTS
+        inputs |= base_model_files(recipe.model)
         augment = recipe.augment
         noises = [Path(p) for p in (augment.noise_folder, augment.reverb_folder) if p is not None]
         settings = {name: _effective(recipe, name) for name in LEARNT_SECTIONS}
@@ -250,12 +256,13 @@ class _Planner:
             "train",
             settings,
             lambda folder: work.train_model(
-                training_recipe,
+                work.share_states(training_recipe, self._out / STATES),
                 folder,
                 prepare.folder,
                 inputs["tokens"],
                 inputs.get("tree"),
             ),
+            defaults={name: _effective(Recipe(), name) for name in LEARNT_SECTIONS},
             outputs=work.TRAINED,
             after=tuple(stage for stage in (prepare, tokens, tree, trained) if stage),
             inputs=inputs,
@@ -296,6 +303,7 @@ class _Planner:
                 inputs["tokens"],
                 folder,
             ),
+            defaults=DecodeConfig().model_dump(mode="json", exclude=MACHINE_KEYS | {"inventories"}),
             outputs=(HYPOTHESES, TIMING),
             after=(leg.prepare, leg.tokens, leg.train),
             inputs=inputs,
