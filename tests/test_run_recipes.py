@@ -16,7 +16,8 @@ UCLA_RECIPES = ("ucla", "ucla_trees")
 def test_every_recipe_compares_models_that_differ(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ARBORVOX_DATA", str(tmp_path))
+    for name in ("DATA", "IBAN", "FONGBE", "MBOSHI", "IBIBIO"):
+        monkeypatch.setenv(f"ARBORVOX_{name}", str(tmp_path))
     variants = read_variants(path, ())
     plan = make_plan(variants, (0, 1), tmp_path / "out")
     compared = [variant for variant in variants if variant.config.role == "compare"]
@@ -29,7 +30,9 @@ def test_every_recipe_compares_models_that_differ(
 def test_there_is_a_recipe_for_each_table_of_the_paper() -> None:
     groups = [f"common_voice_{group}" for group in ("romance", "slavic", "turkic", "all")]
     ucla = ["ucla", "ucla_alone", "ucla_trees"]
-    assert {path.stem for path in RECIPES} == {"demo", "own", "common_voice", *ucla, *groups}
+    single = ["languages", "iban", "fongbe", "mboshi", "ibibio"]
+    every = {"demo", "own", "common_voice", *ucla, *groups, *single}
+    assert {path.stem for path in RECIPES} == every
 
 
 def test_the_recipe_of_trees_has_the_settings_of_the_paper_table() -> None:
