@@ -195,7 +195,7 @@ def _twins(counts: Counter[str]) -> dict[str, str]:
     alike: dict[str, list[str]] = {}
     for letter in counts:
         alike.setdefault("".join(_FIRST_TWIN.get(c, c) for c in letter), []).append(letter)
-    twins = {}
+    twins: dict[str, str] = {}
     for letters in alike.values():
         if len(letters) > 1:
             best = min(letters, key=lambda letter: (-counts[letter], letter))
