@@ -109,7 +109,7 @@ RULES = (
     Rule(
         languages=("iba",),
         sets={"clitics": Clitics(after=r"[^\W\d_].*")},  # it has no other hyphens
-        source="S. S. Juan and others, the Iban corpus (2015): words said twice are one in its lexicon",
+        source="S. S. Juan and others, the Iban corpus (2015), as its lexicon has words said twice",
         examples={"Undang-undang menua - siku-siku": "undang-undang menua siku-siku"},
     ),
     Rule(
