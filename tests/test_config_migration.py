@@ -69,6 +69,34 @@ def test_what_a_kind_never_read_does_not_stand_in_the_way() -> None:
     assert migrate_recipe(old, 1)["corpus"] == {"kind": "folder", "language": "sah"}
 
 
+def test_a_split_that_had_another_name_keeps_its_meaning() -> None:
+    old = {
+        "kind": "common-voice",
+        "split": "paper",
+        "more": [{"kind": "synthetic", "split": "paper"}, {"kind": "folder", "split": "paper"}],
+    }
+    new = migrate_recipe({"corpus": old}, 2)["corpus"]
+    assert new["split"] == "utterance"
+    assert [part["split"] for part in new["more"]] == ["utterance", "sentence"]
+    folder = migrate_recipe({"corpus": {"split": "speaker"}}, 2)["corpus"]
+    assert folder["split"] == "auto"  # by sentence where speakers are few, as it was
+    kept = {"corpus": {"kind": "common-voice", "split": "speaker"}}
+    assert migrate_recipe(kept, 2) == kept
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("folder", "sentence"), ("common-voice", "utterance"), ("synthetic", "utterance")],
+)
+def test_a_recipe_with_an_old_split_is_told_the_new_name(
+    tmp_path: Path, kind: str, name: str
+) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(f"corpus:\n  kind: {kind}\n  split: paper\n")
+    with pytest.raises(ArborvoxError, match=f"line 3: corpus.split: paper is called {name} now"):
+        load_recipe(path)
+
+
 def test_a_key_that_no_version_knew_stays_an_error() -> None:
     assert "oak" in migrate_recipe({"corpus": {"kind": "ucla", "oak": 1}}, 1)["corpus"]
 

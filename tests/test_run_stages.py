@@ -164,3 +164,12 @@ def test_a_corpus_is_another_when_a_table_changes_or_a_recording_comes(tmp_path:
     marks.append(digest_source(tmp_path))
     assert marks[0] == marks[1]
     assert len(set(marks)) == 3
+
+
+def test_a_link_to_nowhere_is_part_of_a_corpus_like_any_file(tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/old").symlink_to(tmp_path / "gone")
+    mark = digest_source(tmp_path / "corpus")
+    assert digest_source(tmp_path / "corpus") == mark
+    (tmp_path / "gone").write_text("there again")
+    assert digest_source(tmp_path / "corpus") != mark

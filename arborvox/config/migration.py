@@ -3,7 +3,7 @@
 Raise `RECIPE_VERSION` together with the checkpoint's version when a key moves, and add a step.
 """
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from arborvox.config.choices import InventoryUse, values_of
 from arborvox.config.corpus import CORPUS_SECTIONS, DEFAULT_KIND
@@ -71,7 +71,7 @@ def _rename_splits(old: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
-def _is_corpus(data: Any) -> bool:
+def _is_corpus(data: Any) -> TypeGuard[dict[str, Any]]:
     """Whether this can be brought up to date; whoever checks it says what else is wrong."""
     return isinstance(data, dict) and isinstance(data.get("kind", DEFAULT_KIND), str)
 

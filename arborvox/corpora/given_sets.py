@@ -52,7 +52,8 @@ def find_parts(source: Path, config: FolderCorpus) -> list[Part]:
     # Beside a table the folders of its sets hold the audio, unless they are whole by themselves.
     for parts in (kaldi, tables, folders):
         if is_split(part.given for part in parts):
-            return parts
+            # A recording that is in two sets stays in the first: a test set remains whole.
+            return sorted(parts, key=lambda part: ("test", "dev", "train").index(part.given or ""))
     return [Part(source)]
 
 

@@ -36,7 +36,10 @@ def digest_listing(folder: Path) -> str:
 
 
 def _facts(path: Path) -> list[int]:
-    status = path.stat()
+    try:
+        status = path.stat()
+    except FileNotFoundError:  # a link to nowhere, as published corpora have some
+        status = path.lstat()
     return [status.st_size, status.st_mtime_ns]
 
 

@@ -198,7 +198,7 @@ def _twins(counts: Counter[str]) -> dict[str, str]:
     twins: dict[str, str] = {}
     for letters in alike.values():
         if len(letters) > 1:
-            best = max(letters, key=lambda letter: (counts[letter], letter))
+            best = min(letters, key=lambda letter: (-counts[letter], letter))
             twins |= {letter: best for letter in letters if letter != best}
     return twins
 

@@ -107,6 +107,12 @@ RULES = (
         examples={"Yefka-yas-t-id i baba-s -": "yefka-yas-t-id i baba-s"},
     ),
     Rule(
+        languages=("iba",),
+        sets={"clitics": Clitics(after=r"[^\W\d_].*")},  # it has no other hyphens
+        source="S. S. Juan and others, the Iban corpus (2015), as its lexicon has words said twice",
+        examples={"Undang-undang menua - siku-siku": "undang-undang menua siku-siku"},
+    ),
+    Rule(
         scripts=("Thaana",),
         sets={"own_signs": "ﷲ"},
         source="Unicode, ScriptExtensions.txt: U+FDF2 is used with Arabic and Thaana letters",

@@ -94,6 +94,10 @@ def test_columns_and_flags_arrive(asked: list[tuple[CorpusConfig, dict[str, Any]
         ("folder x --out o --min-duration nan", "--min-duration: corpus.min_duration_s"),
         ("folder x --out o --seed -1", "--seed: corpus.seed"),
         ("synthetic --out o --languages es --words 1", "words are pieces of a text"),
+        ("folder x --out o --split paper", "--split: corpus.split: paper is called sentence now"),
+        ("common-voice x --out o --split paper", "corpus.split: paper is called utterance now"),
+        ("folder x --out o --split officially", "--split: corpus.split: input should be 'auto', "),
+        ("folder x --out o --dev-sets a --test-sets A", "a names two sets"),
     ],
 )
 def test_a_wrong_option_is_named(

@@ -145,3 +145,32 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(ArborvoxError, match="line 6: not valid JSON"):
         run("score", path)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_part_of_the_test_set_is_scored_by_itself(tmp_path: Path) -> None:
+    """Utterances of a table, and all others, add up to the whole; its files stay as they were."""
+    path = write_hypotheses(tmp_path / "hyps.jsonl", "a", wrong="x")
+    ids = [json.loads(line)["id"] for line in path.read_text().splitlines()[1:]]
+    (tmp_path / "repeated.tsv").write_text("id\tset\n" + "".join(f"{i}\ttest\n" for i in ids[:2]))
+    table = tmp_path / "repeated.tsv"
+    run("score", path)
+    assert "left out" in run("score", path, "--except", table)
+    assert "Only the utterances" in run("score", path, "--only", table)
+    sizes = {}
+    for name in ("hyps", "hyps.except-repeated", "hyps.only-repeated"):
+        scores = json.loads((tmp_path / f"{name}.scores.json").read_text())
+        sizes[name] = sum(size["num_utterances"] for size in scores["sizes"].values())
+    assert sizes["hyps"] == len(ids)
+    assert sizes["hyps.only-repeated"] == 2
+    assert sizes["hyps.except-repeated"] == len(ids) - 2
+
+
+def test_a_table_without_ids_or_with_all_of_them_is_refused(tmp_path: Path) -> None:
+    path = write_hypotheses(tmp_path / "hyps.jsonl", "a", wrong="x")
+    table = tmp_path / "t.tsv"
+    table.write_text("name\n")
+    for content, told in (("name\n", "first column has to be called id"), ("id\n", "no utterance")):
+        table.write_text(content)
+        result = CliRunner().invoke(app, ["score", str(path), "--only", str(table)])
+        assert isinstance(result.exception, ArborvoxError)
+        assert told in str(result.exception)

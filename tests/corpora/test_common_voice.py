@@ -105,6 +105,62 @@ def test_official_splits_are_the_releases_own(tmp_path: Path) -> None:
     assert read_skipped(out) == {f"ca/clips/{names[5]}": "not in the release's own splits"}
 
 
+def make_official_test(tmp_path: Path) -> Path:
+    """A release whose test set shares speakers and sentences with the rest."""
+    folder = tmp_path / "cv/IbibioVoice"
+    rows = []
+    for i in range(60):
+        tone(folder / f"clips/c{i}.flac")
+        rows.append(row(f"s{i % 6}", f"c{i}.flac", f"mot {chr(97 + i // 3)} {chr(97 + i // 30)}"))
+    write_table(folder, rows)
+    write_table(folder, [line for line in rows if line.startswith("s0\t")][:4], "test.tsv")
+    return folder
+
+
+def test_around_the_official_test_set_nothing_is_like_it(tmp_path: Path) -> None:
+    folder = make_official_test(tmp_path)
+    out = run(folder, tmp_path / "out", split="official-test", language="ibb", dev_share=0.1)
+    assert all_of(out, "language")[0] == {"ibb"}
+    for key in ("speaker", "text"):
+        train, dev, test = all_of(out, key)
+        assert train and dev and test
+        assert not (test & (train | dev))
+        assert key == "speaker" or not train & dev
+    counts = [len(read_cuts(out, split)) for split in SPLITS]
+    reasons = list(read_skipped(out).values())
+    assert counts[2] == 4
+    assert reasons.count("speaker is in another split") == 6  # the other clips of s0
+    assert sum(counts) + len(reasons) == 60
+
+
+def test_a_folder_whose_name_is_no_language_is_asked_for_one(tmp_path: Path) -> None:
+    folder = make_official_test(tmp_path)
+    with pytest.raises(ArborvoxError, match="'IbibioVoice' is no language code"):
+        run(folder, tmp_path / "out")
+    with pytest.raises(ArborvoxError, match=r"has no validated\.tsv of its own"):
+        run(folder.parent, tmp_path / "out", language="ibb")
+    (folder / "test.tsv").unlink()
+    with pytest.raises(ArborvoxError, match=r"has no test\.tsv: use another --split"):
+        run(folder, tmp_path / "out", language="ibb", split="official-test")
+
+
+def test_look_alikes_of_a_release_are_told_and_unified(tmp_path: Path) -> None:
+    folder = make_official_test(tmp_path)
+    table = folder / "validated.tsv"
+    table.write_text(table.read_text().replace("mot a", "mәt a").replace("mot b", "məәt b"))
+    found = {}
+    for choice in ("report", "unify"):
+        out = run(folder, tmp_path / choice, language="ibb", look_alikes=choice, split="utterance")
+        texts = set.union(*all_of(out, "text"))
+        notes = json.loads((out / "stats.json").read_text())["look_alikes"]["ibb"]
+        found[choice] = any("\u04d9" in text for text in texts)
+        assert [(n["codes"], n["count"], n["like_codes"]) for n in notes] == [
+            ("U+04D9", 6, "U+0259")
+        ]
+        assert notes[0]["unified"] is (choice == "unify")
+    assert found == {"report": True, "unify": False}
+
+
 def test_durations_come_from_the_table_of_the_release(tmp_path: Path) -> None:
     source = make_release(tmp_path / "cv", languages=["ca"], clips=20)
     lines = ["clip\tduration[ms]", *(f"common_voice_ca_{i}.flac\t{1000 + i}" for i in range(20))]

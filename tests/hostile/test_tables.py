@@ -26,7 +26,7 @@ from arborvox.corpora.tables import Columns, read_cells
 from arborvox.errors import ArborvoxError
 
 AUDIO = ("0.wav", "1.wav", "deep/2.wav", "3.wav")
-COLUMNS = Columns("path", "text", "speaker", "language")
+COLUMNS = Columns("path", "text", "speaker", "language", "split")
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +258,44 @@ def test_no_kaldi_folder_is_a_fault(recordings: Path, tables: dict[str, bytes]) 
         for name, content in tables.items():
             (root / "corpus" / name).write_bytes(content)
         prepare_safely(root, root / "corpus", language="ca")
+
+
+@examples(60, 1000)
+@given(
+    tables=st.fixed_dictionaries(
+        {"train_wav.scp": kaldi_lines, "train_text": kaldi_lines},
+        optional={"train_utt2spk": kaldi_lines, "dev_wav.scp": kaldi_lines},
+    ),
+    test=st.fixed_dictionaries({"wav.scp": kaldi_lines, "text": kaldi_lines}),
+    kept=st.one_of(st.none(), st.binary(max_size=40), kaldi_lines),
+    keys=st.fixed_dictionaries(
+        {},
+        optional={
+            "split": st.sampled_from(["auto", "given", "speaker", "sentence", "utterance"]),
+            "strip_prefix": st.sampled_from(["deep/", "../", "/"]),
+            "speaker_from": st.sampled_from(["folder", "name"]),
+            "text_suffix": st.sampled_from([".txt", "t", ".mb.cleaned", "/"]),
+            "look_alikes": st.sampled_from(["report", "unify"]),
+            "cut_by": st.sampled_from(["speaker", "sentence"]),
+        },
+    ),
+)
+def test_no_kaldi_folders_side_by_side_are_a_fault(
+    recordings: Path,
+    tables: dict[str, bytes],
+    test: dict[str, bytes],
+    kept: bytes | None,
+    keys: dict[str, Any],
+) -> None:
+    with sandbox(recordings) as root:
+        for folder, files in (("train", tables), ("test", test)):
+            (root / "corpus" / folder).mkdir()
+            for name, content in files.items():
+                (root / "corpus" / folder / name).write_bytes(content)
+        if kept is not None:
+            (root / "split.tsv").write_bytes(b"id\tset\n" + kept.replace(b" ", b"\t"))
+            keys = {**keys, "keep_split": str(root / "split.tsv")}
+        prepare_safely(root, root / "corpus", language="ca", **keys)
 
 
 def cells_joined(*cells: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
