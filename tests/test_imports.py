@@ -16,7 +16,7 @@ LAYERS = [
     {"config", "text", "audio", "tree", "score"},
     {"manifest"},
     {"tokens", "kernels", "features", "augment"},
-    {"hsoftmax"},
+    {"hsoftmax", "lm"},
     {"corpora", "model"},
     {"data", "decode"},
     {"recognizer", "training"},
