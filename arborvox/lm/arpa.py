@@ -20,8 +20,6 @@ ROWS_AT_ONCE = 1 << 16
 DECIMALS = 6
 # Sign, three digits before the point, the point, the decimals, and what stands after the number.
 NUMBER_BYTES = 6 + DECIMALS
-# A context after which no discount takes anything weighs nothing, which has no logarithm.
-SMALLEST_WEIGHT = np.float32(1e-37)
 MINUS, POINT, ZERO, TAB, BLANK, NEWLINE = b"-.0\t \n"
 
 
@@ -58,7 +56,7 @@ def write_arpa(path: Path, model: NgramModel, words: Sequence[str]) -> None:
                 backoffs = np.zeros(len(rows), np.float32)
                 if n < table.order:
                     # What nothing was seen after keeps a weight of 1, which is left out.
-                    backoffs = np.log10(np.maximum(model.backoffs[rows], SMALLEST_WEIGHT))
+                    backoffs = np.log10(model.backoffs[rows])
                 size = format_lines(
                     table.words_of(rows, n), log_probs, backoffs, letters, ends, lines
                 )

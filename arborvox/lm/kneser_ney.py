@@ -22,6 +22,8 @@ from arborvox.lm.table import BEGIN_ROW, EMPTY_ROW, UNKNOWN_ROW, WORD_BITS, Ngra
 HIGHEST_DISCOUNTED = 3  # counts of 3 and more are discounted alike
 # Taken where a text has too few counts to estimate from, by lmplz --discount_fallback too.
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
+# Where no discount takes anything, nothing is left over; but nothing has no logarithm.
+SMALLEST = np.float32(1e-37)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,9 @@ def smooth(table: NgramTable, workspace: Workspace) -> NgramModel:
         table.names, table.contexts, table.counts, table.starts, taken, totals, weights,
         probabilities,
     )  # fmt: skip
-    return NgramModel(table, probabilities, weights.astype(np.float32), discounts)
+    np.maximum(probabilities, SMALLEST, out=probabilities)
+    backoffs = np.maximum(weights.astype(np.float32), SMALLEST)
+    return NgramModel(table, probabilities, backoffs, discounts)
 
 
 def count_small_counts(table: NgramTable, order: int) -> NDArray[np.int64]:

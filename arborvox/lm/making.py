@@ -91,8 +91,7 @@ def make_language_model(
 
 def number_words(tokenizer: Tokenizer, sentence: Sentence) -> list[int]:
     """Return the word number of each unit of a sentence."""
-    shift = FIRST_WORD - tokenizer.num_special
-    first = tokenizer.num_special
+    shift, first = FIRST_WORD - tokenizer.num_special, tokenizer.num_special
     ids = tokenizer.encode(sentence.text)
     return [token + shift if token >= first else UNKNOWN_WORD for token in ids]
 
