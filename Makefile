@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := demo,formats,tensorboard,triton,test
+EXTRAS := demo,formats,pretrained,tensorboard,triton,test
 SHARED_DATA := $(wildcard ../shared/data)
 ifndef ARBORVOX_DATA
 ifneq ($(SHARED_DATA),)

@@ -10,6 +10,7 @@ from arborvox.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from arborvox.config import DecodeConfig
     from arborvox.errors import ArborvoxError
     from arborvox.hsoftmax import HierarchicalSoftmax, Softmax
     from arborvox.recognizer import load
@@ -20,6 +21,7 @@ _HOMES = {
     "HierarchicalSoftmax": "arborvox.hsoftmax",
     "Softmax": "arborvox.hsoftmax",
     "CodeTree": "arborvox.tree",
+    "DecodeConfig": "arborvox.config",
     "HuffmanTree": "arborvox.tree",
     "load": "arborvox.recognizer",
 }
@@ -27,6 +29,7 @@ _HOMES = {
 __all__ = [
     "ArborvoxError",
     "CodeTree",
+    "DecodeConfig",
     "HierarchicalSoftmax",
     "HuffmanTree",
     "Softmax",

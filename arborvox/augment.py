@@ -26,13 +26,23 @@ def change_speed(samples: Samples, speed: float, sampling_rate: int) -> Samples:
 
 
 def mask_features(
-    features: Tensor, config: AugmentConfig, fill: Tensor, generator: Generator
+    features: Tensor,
+    config: AugmentConfig,
+    fill: Tensor,
+    generator: Generator,
+    *,
+    has_bands: bool = True,
+    frames_a_mask: float = 1.0,
 ) -> Tensor:
-    """SpecAugment: replace some bands and some stretches of time of (T, M) by `fill`, (M,)."""
+    """SpecAugment: replace some bands and some stretches of time of (T, M) by `fill`, (M,).
+
+    Where frames have no bands, time alone is masked; `frames_a_mask` frames are as long as one of
+    those that `max_time_mask` counts.
+    """
     T, M = features.shape
     features = features.clone()
-    widest = min(config.max_time_mask, int(T * config.max_time_share))
-    for _ in range(config.frequency_masks):
+    widest = min(round(config.max_time_mask * frames_a_mask), int(T * config.max_time_share))
+    for _ in range(config.frequency_masks if has_bands else 0):
         start, end = _draw_span(M, min(config.max_frequency_mask, M), generator)
         features[:, start:end] = fill[start:end]
     for _ in range(config.time_masks):

@@ -50,13 +50,17 @@ class EncodedUtterance:
     language: str
     tokens: tuple[int, ...]
 
+    def variant(self, speed: float) -> str:
+        """Name its part of the recording, played at a speed, for caches."""
+        return f"{self.start_s}:{self.duration_s}:{speed}"
+
 
 @dataclass(frozen=True)
 class Batch:
     """Utterances side by side, padded at the end."""
 
     utterances: tuple[EncodedUtterance, ...]
-    features: Tensor  # (B, T, M) float32
+    features: Tensor  # (B, T, M)
     feature_lens: Tensor  # (B,) int64
     tokens: Tensor  # (B, U) int64, padded with PADDING
     token_lens: Tensor  # (B,) int64
@@ -261,8 +265,7 @@ class BatchReader:
 
         if self._cache is None:
             return compute()
-        variant = f"{utterance.start_s}:{utterance.duration_s}:{speed}"
-        return self._cache.get(utterance.audio, variant, compute)
+        return self._cache.get(utterance.audio, utterance.variant(speed), compute)
 
     def _augmented(self, utterance: EncodedUtterance, speed: float, seed: int) -> Tensor:
         if self.augment is None or self._surroundings is None:
@@ -275,8 +278,15 @@ class BatchReader:
             samples = self._samples(utterance, speed)
             samples = self._surroundings.apply(samples, room, noise, generator)
             features = self.input(samples)
-        fill = self.mask_fill if self.mask_fill is not None else features.mean(dim=0)
-        return mask_features(features, self.augment, fill, generator)
+        fill = self.mask_fill if self.mask_fill is not None else features.float().mean(dim=0)
+        return mask_features(
+            features,
+            self.augment,
+            fill.to(features.dtype),
+            generator,
+            has_bands=self.input.has_bands,
+            frames_a_mask=self.input.frames_a_mask,
+        )
 
     def _samples(self, utterance: EncodedUtterance, speed: float) -> NDArray[np.float32]:
         rate = self.input.sampling_rate
@@ -304,7 +314,8 @@ def collate(
     B = max(len(utterances), 1)
     feature_lens = torch.tensor([len(f) for f in features] or [len(silence)])
     token_lens = torch.tensor([len(u.tokens) for u in utterances] or [1])
-    padded = torch.zeros(B, int(feature_lens.max()), silence.shape[1])
+    dtype = features[0].dtype if features else silence.dtype
+    padded = torch.zeros(B, int(feature_lens.max()), silence.shape[1], dtype=dtype)
     tokens = torch.full((B, int(token_lens.max())), PADDING)
     for row, (utterance, values) in enumerate(zip(utterances, features, strict=True)):
         padded[row, : len(values)] = values

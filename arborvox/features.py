@@ -6,10 +6,11 @@ import json
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from lhotse.features.kaldi.layers import Wav2LogFilterBank
 from numpy.typing import NDArray
 from torch import Tensor
 
+from arborvox import audio
 from arborvox.config import FeaturesConfig
 
 # Kaldi reads 16-bit integers; our samples lie in [-1, 1].
@@ -40,6 +42,8 @@ class SpeechInput(ABC):
     frame_s: float  # seconds from one frame to the next
     min_frames: int  # fewer are filled up, to give one state
     wants_statistics: bool  # whether the encoder normalizes by the training data
+    has_bands = True  # whether neighbors in a frame are alike, so that stretches can be masked
+    frames_a_mask: float = 1.0  # how many frames stand for one of augment.max_time_mask
     key: str  # names what the numbers depend on, for caches
     description: str  # for the model card
 
@@ -86,6 +90,37 @@ class LogMel(SpeechInput):
         return features
 
 
+class StatesInput(SpeechInput):
+    """States of a network that does not learn, as an input of what learns on top of them.
+
+    They come from the cache alone: worker processes have no network to compute them with.
+    """
+
+    wants_statistics = False
+    has_bands = False
+    min_frames = 1
+
+    def __init__(self, *, of: SpeechInput, frames_a_state: int, width: int, key: str) -> None:
+        self.sampling_rate, self.width = of.sampling_rate, width
+        self.frame_s = frames_a_state * of.frame_s
+        self.frames_a_mask = of.frames_a_mask / frames_a_state
+        self.key = f"{of.key}|{key}"
+        self.description = of.description
+
+    def __call__(self, samples: NDArray[np.float32]) -> Tensor:
+        """Say that the cache is not whole."""
+        raise audio.AudioProblem("its states are missing in the cache; run the command again")
+
+
+def digest_tensors(tensors: Mapping[str, Tensor]) -> str:
+    """Name what tensors hold."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, tensor in tensors.items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().float().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True)
 class CMVN:
     """Mean and inverse standard deviation of each mel band over the training data, (M,) each."""
@@ -127,15 +162,13 @@ class FeatureCache:
         self._folder, self._key = folder, key
         self.problem = ""  # why the last write failed; the features themselves are still good
 
-    def get(self, audio: Path, variant: str, compute: Callable[[], Tensor]) -> Tensor:
+    def get(self, recording: Path, variant: str, compute: Callable[[], Tensor]) -> Tensor:
         """Return the stored features of a variant ("start:duration:speed"), or make and store."""
-        digest = hashlib.blake2b(audio.read_bytes(), digest_size=20)
-        digest.update(f"{self._key}|{variant}".encode())
-        key = digest.hexdigest()
-        path = self._folder / key[:2] / f"{key[2:]}.npy"
+        path = self._path(recording, variant)
         # A file torn by a power cut is as good as a missing one.
         with contextlib.suppress(OSError, ValueError, EOFError):
-            return torch.from_numpy(np.load(path, allow_pickle=False))
+            # Mapped, and a write would go to a copy.
+            return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
         features = compute()
         try:
             _store(path, features.numpy())
@@ -143,8 +176,14 @@ class FeatureCache:
             self.problem = f"{error.strerror or error} ({path.parent})"
         return features
 
+    def _path(self, recording: Path, variant: str) -> Path:
+        digest = hashlib.blake2b(recording.read_bytes(), digest_size=20)
+        digest.update(f"{self._key}|{variant}".encode())
+        key = digest.hexdigest()
+        return self._folder / key[:2] / f"{key[2:]}.npy"
 
-def _store(path: Path, values: NDArray[np.float32]) -> None:
+
+def _store(path: Path, values: NDArray[np.floating[Any]]) -> None:
     """Write under a temporary name first: other processes may be reading the same cache."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)

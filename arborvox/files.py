@@ -1,7 +1,6 @@
 """Files that appear whole or not at all, however the process ends."""
 
 import contextlib
-import fcntl
 import functools
 import gzip
 import json
@@ -11,6 +10,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
 
 from arborvox.errors import ArborvoxError
 from arborvox.processes import is_deserted, process_mark
@@ -24,14 +25,21 @@ _DEVICES = frozenset(
 
 @contextlib.contextmanager
 def hold(path: Path, refusal: str) -> Iterator[None]:
-    """Keep a file, made if need be, from other processes; the hold ends with the process."""
+    """Hold a lock file, made if need be, that no other process holds; it ends with the process."""
     make_folder(path.parent)
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ArborvoxError(refusal) from None
+    # Children that are forked do not inherit the hold: an orphan would keep it.
+    lock = FileLock(path, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ArborvoxError(refusal) from None
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def path_below(folder: Path, *names: str) -> Path:
@@ -95,7 +103,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     try:
         handle, name = tempfile.mkstemp(**_scratch_name(path))
     except OSError as error:
-        error.filename = str(path)  # nobody asked for the temporary one
+        if error.filename is None or str(error.filename).endswith(".part"):
+            error.filename, error.filename2 = str(path), None
         raise
     os.close(handle)
     part = Path(name)
@@ -212,7 +221,8 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
 
 def _scratch_name(path: Path) -> dict[str, Any]:
     """Return what `tempfile` needs for a neighbour whose owner can be found out."""
-    return {"prefix": f".{path.name}.{process_mark()}-", "suffix": ".part", "dir": path.parent}
+    start = path.name[:40]  # the whole name may be as long as a name can be
+    return {"prefix": f".{start}.{process_mark()}-", "suffix": ".part", "dir": path.parent}
 
 
 @functools.cache  # once is enough: this process leaves nothing while it lives
@@ -239,7 +249,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def _sync(path: Path) -> None:
-    with name_failed_writes(path), path.open("rb") as file:
+    with name_failed_writes(path), path.open("rb+") as file:  # Windows syncs what may be written
         os.fsync(file.fileno())
 
 

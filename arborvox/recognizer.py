@@ -1,23 +1,27 @@
 """The Python API: `arborvox.load("RUN").transcribe("x.wav").text`, and many files at once."""
 
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from arborvox import audio
+from arborvox.config import DecodeConfig
 from arborvox.console import progress, say, warn
-from arborvox.decode.engine import DecodeConfig, Engine
+from arborvox.corpora.folder_sources import AUDIO_ENDINGS
+from arborvox.decode.engine import Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.segments import SpeechSegment, split_at_pauses
+from arborvox.decode.sound import Sound, sound_blocks
 from arborvox.decode.transcript import WRITERS, Segment, Transcript
 from arborvox.decode.words import Word, cut_word
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_text_atomic
 from arborvox.model.checkpoint import load_checkpoint
 from arborvox.tokens.segmentation import PIECE_SPACE
-
-BLOCK_S = 30.0
 
 
 class UnusableRecordingError(ArborvoxError):
@@ -31,39 +35,41 @@ class Recognizer:
         self.engine = engine
         self.max_segment_s = max_segment_s
 
-    def transcribe(self, path: str | Path) -> Transcript:
-        """Transcribe a recording of any format and length; memory does not grow with the length.
+    def transcribe(self, sound: Sound, rate: int | None = None) -> Transcript:
+        """Transcribe a recording of any length: a path, an open binary file, or samples and rate.
 
+        Samples are an array (S,) or (S, channels) of int16 or floats, or an iterator of such
+        blocks: `transcribe(samples, rate=48000)`. Memory does not grow with the length of a file.
         Raises ArborvoxError for what is no recording. Silence, and no samples at all, give "".
         """
-        try:
-            return self._transcribe(Path(path))
-        except audio.AudioProblem as problem:
-            raise UnusableRecordingError(f"{path}: {problem}.") from None
-
-    def _transcribe(self, path: Path) -> Transcript:
-        rate = self.engine.input.sampling_rate
-        num_samples = 0
-
-        def blocks() -> Iterable[audio.Samples]:
-            nonlocal num_samples
-            for block in audio.stream(path, rate, BLOCK_S):
-                num_samples += len(block)
-                yield block
-
+        rate_s = self.engine.input.sampling_rate
+        counted = _Counted(sound_blocks(sound, rate, rate_s))
         segments: list[Segment] = []
         batch: list[SpeechSegment] = []
-        for speech in split_at_pauses(blocks(), rate, self.max_segment_s):
-            batch.append(speech)
-            longest = max(len(waiting.samples) for waiting in batch)
-            if longest * (len(batch) + 1) > self.engine.config.batch_s * rate:
-                segments += self._recognise(batch)
-                batch = []
-        segments += self._recognise(batch)
-        return Transcript(num_samples / rate, tuple(segments))
+        with _naming_the_recording(sound):
+            for speech in split_at_pauses(counted, rate_s, self.max_segment_s):
+                batch.append(speech)
+                longest = max(len(waiting.samples) for waiting in batch)
+                if longest * (len(batch) + 1) > self.engine.config.batch_s * rate_s:
+                    segments += self._recognize(batch)
+                    batch = []
+            segments += self._recognize(batch)
+        return Transcript(counted.num_samples / rate_s, tuple(segments))
 
-    def _recognise(self, batch: Sequence[SpeechSegment]) -> list[Segment]:
-        found = self.engine.recognise([self.engine.features(speech.samples) for speech in batch])
+    def stream(self, sound: Sound, rate: int | None = None) -> Iterator[Segment]:
+        """Yield each segment as soon as it is finished; takes what `transcribe` takes.
+
+        An iterator of blocks may be endless: a segment is cut at a pause, at the latest when it is
+        as long as what the model was trained on.
+        """
+        rate_s = self.engine.input.sampling_rate
+        with _naming_the_recording(sound):
+            blocks = sound_blocks(sound, rate, rate_s)
+            for speech in split_at_pauses(blocks, rate_s, self.max_segment_s):
+                yield from self._recognize([speech])
+
+    def _recognize(self, batch: Sequence[SpeechSegment]) -> list[Segment]:
+        found = self.engine.recognize([self.engine.features(speech.samples) for speech in batch])
         return [self._segment(*pair) for pair in zip(batch, found, strict=True)]
 
     def _segment(self, speech: SpeechSegment, found: Hypothesis) -> Segment:
@@ -104,47 +110,114 @@ class Recognizer:
             yield from cut_word(Word(text, units[0].start_s, units[-1].end_s, confidence), units)
 
 
-def load(run: str | Path, config: DecodeConfig | None = None) -> Recognizer:
-    """Load a recogniser from a run or checkpoint folder."""
+class _Counted:
+    """Blocks of samples that are counted as they pass."""
+
+    def __init__(self, blocks: Iterable[audio.Samples]) -> None:
+        self._blocks = blocks
+        self.num_samples = 0
+
+    def __iter__(self) -> Iterator[audio.Samples]:
+        for block in self._blocks:
+            self.num_samples += len(block)
+            yield block
+
+
+@contextmanager
+def _naming_the_recording(sound: Sound) -> Iterator[None]:
+    """Say of which recording a problem is."""
+    named = str(sound) if isinstance(sound, str | Path) else "The recording"
+    try:
+        yield
+    except audio.AudioProblem as problem:
+        raise UnusableRecordingError(f"{named}: {problem}.") from None
+    except UnicodeError:  # a decoder that does not take a name which is not UTF-8
+        raise UnusableRecordingError(
+            f"{named}: this format cannot be read under a name that is not UTF-8; rename the file."
+        ) from None
+
+
+def load(
+    run: str | Path, config: DecodeConfig | None = None, *, device: str | None = None
+) -> Recognizer:
+    """Load a recognizer from a run or checkpoint folder.
+
+    What `config` leaves open is as the model's recipe was tuned. device: "auto" (a GPU where there
+    is one), "cpu", "cuda", "cuda:N" or "mps"; it stands above `config.device`.
+    """
+    config = config or DecodeConfig()
+    if device is not None:
+        asked = {key: getattr(config, key) for key in config.model_fields_set}
+        config = DecodeConfig(**{**asked, "device": device})
     loaded = load_checkpoint(Path(run))
     # Longer stretches than it was trained on would be strange to the model.
     max_segment_s = loaded.recipe.train.max_duration_s
-    return Recognizer(Engine(loaded, config or DecodeConfig()), max_segment_s)
+    return Recognizer(Engine(loaded, config), max_segment_s)
 
 
 def transcribe_files(
-    run: Path, files: Sequence[Path], config: DecodeConfig, *, kind: str, out: Path | None
+    run: Path, sources: Sequence[Path], config: DecodeConfig, *, kind: str, out: Path | None
 ) -> int:
-    """Transcribe files to a folder, or to standard output; return how many failed."""
+    """Transcribe files and folders to a folder, or to standard output; return how many failed."""
+    files = list(_find_recordings(sources))
     targets = _targets(files, kind, out)
     recognizer = load(run, config)
     num_failed = 0
     with progress("transcribing", len(files)) as advance:
-        for file, target in zip(files, targets, strict=True):
+        for (file, _), target in zip(files, targets, strict=True):
             try:
                 transcript = recognizer.transcribe(file)
-            except UnusableRecordingError as error:
-                warn(str(error))
-                num_failed += 1
-            else:
                 if not transcript.duration_s:
                     warn(f"{file}: no samples.")
                 _deliver(WRITERS[kind](transcript), file, target, alone=len(files) == 1)
+            except UnusableRecordingError as error:
+                warn(str(error))
+                num_failed += 1
+            except BrokenPipeError:  # nobody reads our output any more
+                raise
+            except OSError as error:
+                named = error.filename or file
+                warn(f"{file}: {named}: {error.strerror or error}.")
+                num_failed += 1
             advance()
     if num_failed:
         warn(f"{num_failed} of {len(files)} files could not be transcribed.")
     return num_failed
 
 
-def _targets(files: Sequence[Path], kind: str, out: Path | None) -> list[Path | None]:
+def _find_recordings(sources: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+    """Yield each recording with the name of its transcript, less the ending, below --out."""
+    for source in sources:
+        if not source.is_dir():
+            yield source, Path(source.stem)
+            continue
+        others, found = [], False
+        for folder, folders, names in os.walk(source):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(folder) / name
+                if path.suffix.lower() in AUDIO_ENDINGS:
+                    found = True
+                    yield path, path.relative_to(source).with_suffix("")
+                elif not name.startswith("."):
+                    others.append(path)
+        if not found:
+            raise ArborvoxError(
+                f"{source} holds no recordings; they end in {' '.join(sorted(AUDIO_ENDINGS))}."
+            )
+        if others:
+            say(f"{source}: {len(others)} other files are left out, such as {others[0]}.")
+
+
+def _targets(files: Sequence[tuple[Path, Path]], kind: str, out: Path | None) -> list[Path | None]:
     """Name the file that each transcript goes to; None is standard output."""
     if kind not in WRITERS:
         raise ArborvoxError(f"Unknown format '{kind}'; there are: {', '.join(WRITERS)}.")
     if out is None:
         return [None] * len(files)
     targets: dict[Path, Path] = {}
-    for file in files:
-        target = out / f"{file.stem}.{kind}"
+    for file, name in files:
+        target = out / name.with_name(f"{name.name}.{kind}")
         if target in targets:
             raise ArborvoxError(
                 f"{targets[target]} and {file} would both be written to {target}; "
@@ -159,5 +232,14 @@ def _deliver(text: str, file: Path, target: Path | None, *, alone: bool) -> None
         write_text_atomic(target, text)
         say(f"wrote {target}")
         return
-    # Not through Rich, which would fold lines and read brackets as markup.
-    print(text if alone else f"{file}:\n{text}", end="")
+    # Not through Rich, which would fold lines and read brackets as markup; as bytes, because a
+    # name may be none that the terminal's encoding has.
+    shown = text if alone else f"{file}:\n{text}"
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        data = shown.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError:
+        data = shown.encode(encoding, "backslashreplace")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -9,7 +9,7 @@ import itertools
 import math
 import time
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from arborvox.config import Recipe
 from arborvox.console import say, warn
 from arborvox.data import Batch
 from arborvox.errors import ArborvoxError
+from arborvox.files import hold
 from arborvox.model.asr import ASR
-from arborvox.model.checkpoint import load_weights, save_checkpoint
+from arborvox.model.checkpoint import load_weights, not_finite, save_checkpoint
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
 from arborvox.model.warm_start import warm_start
@@ -46,6 +47,7 @@ from arborvox.training.state import (
     seed_step,
     unpack_optimizer,
 )
+from arborvox.training.states import keep_states
 from arborvox.tree import load_tree
 
 # A run of bad luck ends sooner; longer, and something is wrong that waiting does not mend.
@@ -76,9 +78,11 @@ def train(
     same_start: a run that goes on may name its first weights by another path than it began with.
     """
     keep_freed_memory()
-    with join_ranks() as ranks, catch_interrupts() as stop:
+    with join_ranks() as ranks, catch_interrupts() as stop, ExitStack() as held:
         run = RunFolder(out)
         if ranks.first:
+            refusal = f"Another `arborvox train` is at work in {out}; choose another --out."
+            held.enter_context(hold(run.lock, refusal))
             run.claim(recipe, same_start=same_start)
         ranks.wait()
         with explain_full_disk(run), explain_killed_worker():
@@ -111,7 +115,9 @@ class Trainer:
 
         # The model, and where it stands.
         seed_step(self.config.seed, step=0, rank=0)
-        self.model = ASR(recipe.model, recipe.features, len(self.tokenizer), self.tree)
+        self.model = ASR(
+            recipe.model, recipe.features, len(self.tokenizer), self.tree, run.encoder_files()
+        )
         if data.cmvn is not None:
             self.model.encoder.set_statistics(data.cmvn)
         self.model.to(ranks.device)
@@ -128,11 +134,14 @@ class Trainer:
         else:
             precision = choose_precision(self.config.precision, ranks.device, recipe.model.width)
             self.progress = Progress(precision=precision)
+            self.model.encoder.load_start()
             self._warm_start()
+        self._keep_states()
         if self.config.compile:
             # Layer by layer: the compiler fails on the symbolic sizes of the subsampling.
             for layer in self.model.encoder.layers:
                 layer.compile(dynamic=True)
+        self.given = self.model.encoder.given_parameters()
         self.network: nn.Module = ranks.wrap(self.model)
 
         # How long, and how fast.
@@ -155,7 +164,7 @@ class Trainer:
     def train(self) -> TrainResult:
         """Take steps until the recipe says stop, evaluating and saving on the way."""
         progress, config = self.progress, self.config
-        records = Records(self.run, progress.step) if self.ranks.first else None
+        records = Records(self.run, progress) if self.ranks.first else None
         interrupted = False
         batches = self._batches()
         with (
@@ -210,7 +219,8 @@ class Trainer:
         seed_step(self.config.seed, progress.step, ranks.rank)
         rate = self.rate(progress.step)
         for options in self.optimizer.param_groups:
-            options["lr"] = rate
+            options["lr"] = rate * options["rate_factor"]
+        self._wake_encoder()
 
         num_targets = ranks.sum([sum(batch.num_targets for batch in group)])[0]
         total = ctc = attention = 0.0
@@ -310,6 +320,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Write the model, then the state that refers to it; then delete what nobody needs."""
+        self._refuse_broken_weights()
         if self.ranks.first:
             self._save_model(self.run.checkpoint(self.progress.step))
             folder = self.run.states / self.run.checkpoint(self.progress.step).name
@@ -343,6 +354,34 @@ class Trainer:
             if self.ranks.first:
                 say(str(report))
 
+    def _keep_states(self) -> None:
+        """Let an encoder that does not learn run once over the corpus, and never again."""
+        augment = self.recipe.augment
+        if self.model.encoder.states_input is None:
+            return
+        if augment.noise_folder is not None or augment.reverb_folder is not None:
+            warn("Noises and rooms are drawn anew each time, so the encoder runs in every step.")
+            return
+        self.data = keep_states(
+            self.data,
+            self.model.encoder,
+            Path(self.recipe.features.cache or self.run.data / "states"),
+            speeds=augment.speeds,
+            precision=self.progress.precision,
+            ranks=self.ranks,
+        )
+
+    def _wake_encoder(self) -> None:
+        """Let a pretrained encoder rest in the first steps, and learn from then on."""
+        first = self.config.freeze_steps + 1
+        if not self.given or self.config.freeze_steps == 0:
+            return
+        learns = self.progress.step >= first
+        if self.given[0].requires_grad != learns:
+            for parameter in self.given:
+                parameter.requires_grad_(learns)
+            self.network = self.ranks.wrap(self.model)
+
     def _note_skipped(self, group: list[Batch]) -> None:
         """List utterances that could not be read; warn of the first, and of a failing cache."""
         problem = next((batch.cache_problem for batch in group if batch.cache_problem), "")
@@ -370,6 +409,18 @@ class Trainer:
             f"{self.run.skipped} for missing audio."
         )
 
+    def _refuse_broken_weights(self) -> None:
+        """Stop before weights are saved of which nothing can be made any more."""
+        broken = not_finite(self.model.state_dict())
+        if broken is None:
+            return
+        newest = self.run.newest_state()
+        kept = f"{newest.name} was the last good one" if newest else "nothing had been saved before"
+        raise ArborvoxError(
+            f"{self.run.root}: after step {self.progress.step} {broken} holds NaN or infinite "
+            f"numbers, so nothing of it is saved; {kept}. Lower train.learning_rate."
+        )
+
     def _finish(self, records: Records | None) -> DevScore | None:
         """Average the best checkpoints into `final/`, or take the best alone if that is better."""
         progress = self.progress
@@ -386,6 +437,7 @@ class Trainer:
             self.model.load_state_dict(average_weights(folders[:1]))
             dev = self._dev_score()
             folders = folders[:1]
+        self._refuse_broken_weights()
         if self.ranks.first:
             self._save_model(self.run.final)
             say(f"final: mean of {', '.join(sorted(folder.name for folder in folders))}")

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from taking_turns import Pause, go_on
 
-from arborvox.decode.attention import BeamSettings, attention_beam
+from arborvox.decode.attention import attention_beam
 from arborvox.decode.ctc import align_hypothesis
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.network import Network
+from arborvox.decode.settings import BeamSettings
 from arborvox.model.asr import ASR
 from arborvox.tokens.tokenizer import EOS_ID
 

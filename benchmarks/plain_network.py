@@ -13,7 +13,7 @@ from arborvox.model.asr import ASR
 from arborvox.model.attention import RelativeSelfAttention, merge_heads, split_heads
 from arborvox.model.ctc import CTC
 from arborvox.model.dropout import Dropout
-from arborvox.model.encoders.log_mel import Waves
+from arborvox.model.encoders.stack import Waves
 from arborvox.model.encoders.subsampling import Subsampling, subsampled_lens
 from arborvox.model.layers import ConvolutionModule, Padding
 

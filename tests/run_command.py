@@ -10,19 +10,19 @@ from typing import TextIO
 
 from train_command import arm, die
 
-from arborvox.decode import test_set
+from arborvox.decode import corpus_decoding
 from arborvox.pipeline.experiment import run_experiment
 
 
 def arm_decoding() -> None:
     """Die when some hypotheses are on disk and the stage is not sealed."""
-    flush = test_set._flush
+    write = corpus_decoding.write_through
 
-    def flush_and_die(results: TextIO) -> None:
-        flush(results)
+    def write_and_die(results: TextIO, lines: list[str]) -> None:
+        write(results, lines)
         die()
 
-    test_set._flush = flush_and_die
+    corpus_decoding.write_through = write_and_die
 
 
 if __name__ == "__main__":

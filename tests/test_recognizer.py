@@ -1,8 +1,10 @@
 """The Python API: any recording in, text with times out, in bounded memory."""
 
-import resource
+import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ import soundfile
 sys.path.insert(0, str(Path(__file__).parent / "decode"))
 from checkpoints import LETTERS, make_checkpoint
 
-from arborvox.decode.engine import DecodeConfig
+import arborvox
+from arborvox.config import DecodeConfig
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic
 from arborvox.recognizer import Recognizer, load
@@ -128,6 +131,8 @@ def test_newer_checkpoints_are_told_from_ours(run: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_an_hour_fits_in_bounded_memory(recognizer: Recognizer, tmp_path: Path) -> None:
+    import resource  # where POSIX is
+
     def grown_mb(minutes: int) -> float:
         path = tmp_path / f"{minutes}.wav"
         with soundfile.SoundFile(path, "w", 16000, 1) as file:
@@ -138,3 +143,86 @@ def test_an_hour_fits_in_bounded_memory(recognizer: Recognizer, tmp_path: Path) 
 
     short = grown_mb(5)
     assert grown_mb(60) - short < 100  # an hour of samples alone would be 230 MB
+
+
+def test_samples_are_heard_like_the_file(recognizer: Recognizer, tmp_path: Path) -> None:
+    """A path, an open file, floats, 16-bit integers, two channels, blocks: one transcript."""
+    path = tmp_path / "x.wav"
+    samples = np.round(speech(14.0) * 32768).astype(np.int16)
+    soundfile.write(path, samples, 16000, subtype="PCM_16")
+    wanted = recognizer.transcribe(path)
+    assert len(wanted.segments) > 1
+    with path.open("rb") as file:
+        assert recognizer.transcribe(file) == wanted
+    assert recognizer.transcribe(io.BytesIO(path.read_bytes())) == wanted
+    floats = samples.astype(np.float32) / 32768
+    blocks = np.array_split(samples, 9)
+    for given in (samples, floats, floats.tolist(), np.stack((samples, samples), 1), iter(blocks)):
+        assert recognizer.transcribe(given, rate=16000) == wanted
+
+
+def test_samples_of_another_rate_are_resampled(recognizer: Recognizer, tmp_path: Path) -> None:
+    path = tmp_path / "x.wav"
+    samples = speech(2.0, rate=48000)
+    soundfile.write(path, samples, 48000, subtype="FLOAT")
+    wanted = recognizer.transcribe(path)
+    assert recognizer.transcribe(samples, rate=48000) == wanted
+    assert wanted.duration_s == pytest.approx(2.0, abs=0.01)
+
+
+def test_segments_come_as_they_are_finished(recognizer: Recognizer) -> None:
+    """The first is there long before the sound ends, and in the end they are the same."""
+    samples = speech(40.0)
+    given: list[int] = []
+
+    def blocks() -> Iterator[np.ndarray]:
+        for number, block in enumerate(np.array_split(samples, 40)):
+            given.append(number)
+            yield block
+
+    segments = recognizer.stream(blocks(), rate=16000)
+    first = next(segments)
+    assert given[-1] < 10
+    found = [first, *segments]
+    wanted = recognizer.transcribe(samples, rate=16000).segments
+    assert [(s.start_s, s.end_s, s.text) for s in found] == [
+        (s.start_s, s.end_s, s.text) for s in wanted
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sound", "rate", "told"),
+    [
+        (np.zeros(100, np.float32), None, "need their rate"),
+        (np.zeros(100, np.float32), 0, "not 0"),
+        (np.zeros(100, np.float32), 2.5, r"not 2\.5"),
+        (np.zeros((2, 3, 4), np.float32), 16000, "shape"),
+        (np.array(["a", "b"]), 16000, "numbers"),
+        (np.array([1.0, np.nan], np.float32), 16000, "NaN"),
+        (np.zeros(9, np.int64), 16000, "32 bits"),
+        ([[1.0], [1.0, 2.0]], 16000, "array of numbers"),
+        (io.StringIO("text"), None, "binary mode"),
+        ("x.wav", 16000, "its own rate"),
+    ],
+)
+def test_what_is_no_sound_is_refused(
+    recognizer: Recognizer, sound: object, rate: Any, told: str
+) -> None:
+    with pytest.raises(ArborvoxError, match=told):
+        recognizer.transcribe(sound, rate)
+
+
+def test_a_device_is_chosen_by_name(run: Path, tmp_path: Path) -> None:
+    assert load(run, device="cpu").engine.network.device.type == "cpu"
+    with pytest.raises(ArborvoxError, match="Device cuda:99 cannot be used"):
+        load(run, DecodeConfig(beam=2), device="cuda:99")
+    with pytest.raises(ArborvoxError, match="device: choose auto"):
+        load(run, device="gpu")
+    tuned = make_checkpoint(tmp_path / "tuned", decode={"ctc_weight": 0.5})
+    config = load(tuned, DecodeConfig(beam=2), device="cpu").engine.config
+    assert (config.beam, config.ctc_weight) == (2, 0.5)  # what was left open still is
+
+
+def test_the_package_offers_what_the_api_needs() -> None:
+    assert arborvox.DecodeConfig is DecodeConfig
+    assert arborvox.load is load

@@ -213,7 +213,7 @@ def test_a_variant_less_is_told_although_nothing_had_to_be_done(
 
 
 def test_each_languages_own_units_are_all_that_is_heard(copied: Path, recordings: Path) -> None:
-    again = done_again(copied, recordings, decode={"inventory": "both"})
+    again = done_again(copied, recordings, decode={"inventories": "both"})
     assert again == {"report", *legs("decode-inventory", "score-inventory")}
     for variant in VARIANTS:
         folder = copied / f"out/runs/{variant['name']}/seed-0"

@@ -106,7 +106,7 @@ def test_a_variant_with_a_seed_of_its_own_is_trained_once(tmp_path: Path) -> Non
 
 
 def test_with_and_without_inventory_are_two_ways_of_decoding(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, variants=VARIANTS[:1], decode={"inventory": "both"})
+    plan = plan_of(tmp_path, variants=VARIANTS[:1], decode={"inventories": "both"})
     assert names(plan, "score") == [
         "runs/softmax/seed-0/score-free",
         "runs/softmax/seed-0/score-inventory",
@@ -143,11 +143,11 @@ def test_equal_names_are_refused(tmp_path: Path) -> None:
         ([{"name": "one", "set": {"tree.kind": "embedding"}}], r"one: .*tree\.embedding_from"),
         (
             [
-                {"name": "one", "set": {"decode.inventory": "both"}},
-                {"name": "two", "set": {"decode.inventory": "none"}},
-                {"name": "three", "set": {"decode.inventory": "corpus"}},
+                {"name": "one", "set": {"decode.inventories": "both"}},
+                {"name": "two", "set": {"decode.inventories": "none"}},
+                {"name": "three", "set": {"decode.inventories": "corpus"}},
             ],
-            r"one, two, three cannot be compared: decode\.inventory",
+            r"one, two, three cannot be compared: decode\.inventories",
         ),
         (
             [{"name": "one", "set": {"decode.mode": "joint", "model.decoder": "none"}}],

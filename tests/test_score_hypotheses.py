@@ -33,6 +33,12 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_older_formats_can_still_be_scored(tmp_path: Path, version: int) -> None:
+    header = HEADER | {"arborvox_hypotheses": version}
+    assert len(read_hypotheses(written(tmp_path, header, LINE)).transcriptions) == 1
+
+
 def test_what_the_decoder_says_of_unknown_units_counts(tmp_path: Path) -> None:
     file = read_hypotheses(written(tmp_path, HEADER, LINE | {"num_unknown": 3}))
     assert file.transcriptions[0].num_unknown == 3
@@ -44,7 +50,10 @@ def test_what_the_decoder_says_of_unknown_units_counts(tmp_path: Path) -> None:
         ([], "line 1: no header"),
         ([LINE], "line 1: no header"),
         (["[]"], "line 1: a JSON object is expected"),
-        ([HEADER | {"arborvox_hypotheses": 2}, LINE], "line 1: version 2 of the format"),
+        ([HEADER | {"arborvox_hypotheses": 99}, LINE], "line 1: version 99 of the format"),
+        ([HEADER, "[" * 100_000], "line 2: not valid JSON"),
+        ([HEADER, '{"id": ' + "9" * 5000 + "}"], "line 2: not valid JSON"),
+        ([HEADER, LINE | {"text": "\ud800"}], "line 2: 'text' holds half a character"),
         ([HEADER | {"unit": "word"}, LINE], "line 1: unit is 'word'"),
         ([HEADER | {"unit": ["char"]}, LINE], "line 1: unit is"),
         ([HEADER], "holds no utterances"),

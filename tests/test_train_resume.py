@@ -1,6 +1,8 @@
 """The law of exact resume: a run that was killed ends with the weights of one that was not."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,9 +18,11 @@ from tiny_corpus import (
 
 from arborvox.errors import ArborvoxError
 from arborvox.tokens import Tokenizer
+from arborvox.train import Trainer
 from arborvox.train import train as run_training
 from arborvox.training.loader import CAN_SEE_SENDERS
-from arborvox.training.state import Evaluation, Progress, differing_keys
+from arborvox.training.records import Records, read_records
+from arborvox.training.state import Evaluation, Progress, RunFolder, differing_keys
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +59,62 @@ def test_killed_run_ends_with_the_same_bits(
     for model in models:
         one, two = ((run / model / "model.safetensors").read_bytes() for run in (whole, broken))
         assert one == two, model
+
+
+def test_a_second_process_is_kept_out(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """It is told so in one sentence, and the first ends as if it had been alone."""
+    recipe = make_recipe(train={"max_steps": 4})
+    train_corpus(recipe, corpus, tmp_path / "alone")
+    arguments = command_arguments(recipe, corpus, tmp_path / "run")
+    first = run_process(arguments, KILL_AT="second:2")
+    assert first.returncode == 0, first.stderr
+    assert "second: 2 error: Another `arborvox train` is at work in" in first.stderr
+    one, two = (tmp_path / run / "final/model.safetensors" for run in ("alone", "run"))
+    assert one.read_bytes() == two.read_bytes()
+    assert "seed: 0" in (tmp_path / "run/config.yaml").read_text()
+
+
+def test_the_end_is_told_once(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """Killed after the last line of the metrics, or simply run again: no line comes twice."""
+    recipe = make_recipe(train={"max_steps": 4, "save_every": 2, "evaluate_every": 3})
+    arguments = command_arguments(recipe, corpus, tmp_path / "run")
+    killed = run_process(arguments, KILL_AT="final:1")
+    assert killed.returncode == -9, killed.stderr
+    for _ in range(2):
+        train_corpus(recipe, corpus, tmp_path / "run")
+        lines = [(r["kind"], r["step"]) for r in read_records(tmp_path / "run/metrics.jsonl")]
+        assert lines.count(("final", 4)) == 1
+        assert len(lines) == len(set(lines)), lines
+
+
+def test_an_evaluation_that_the_state_does_not_know_is_told_once(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    lines = [{"kind": "train", "step": 4}, {"kind": "dev", "step": 3}, {"kind": "dev", "step": 4}]
+    run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Records(run, Progress(step=4, evaluations=[Evaluation(3, 0.5)])).close()
+    assert read_records(run.metrics) == lines[:2]
+
+
+def test_broken_weights_are_never_published(
+    corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finite gradient can still lead to weights that are not."""
+    recipe = make_recipe(train={"max_steps": 4, "save_every": 2})
+    run = tmp_path / "run"
+
+    def diverge(self: Trainer, group: list[Any]) -> Any:
+        measured = take_step(self, group)
+        if self.progress.step == 3:
+            with torch.no_grad():
+                next(self.model.parameters()).fill_(torch.nan)
+        return measured
+
+    take_step = Trainer._step
+    monkeypatch.setattr(Trainer, "_step", diverge)
+    with pytest.raises(ArborvoxError, match=r"after step 4 .*NaN.*step-000002 was the last good"):
+        train_corpus(recipe, corpus, run)
+    assert not (run / "final").exists()
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-000002"]
 
 
 @pytest.mark.skipif(not CAN_SEE_SENDERS, reason="this system does not tell who sent a signal")

@@ -3,12 +3,15 @@
 KILL_AT=backward:7 kills it in step 7 before the weights change, KILL_AT=state:10 between the saving
 of step 10's model and its state; KILL_AT=error:7 is a fault of the program in step 7 instead, and
 KILL_AT=group:7 a polite SIGTERM to all its processes, as a cluster sends it.
+KILL_AT=second:3 starts the same command with another seed while step 3 is computed, and tells what
+came of it; KILL_AT=final:1 kills it when the final model and its line in the metrics are written.
 KILL_ONCE names a file that keeps it from dying twice; KILL_RANK chooses one of several processes.
 """
 
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import torch
 
 from arborvox import train
 from arborvox.cli import main
+from arborvox.training.records import Records
 
 
 def die() -> None:
@@ -30,9 +34,25 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def start_second() -> None:
+    """Run the same command with another seed, wait for its end, and tell of it."""
+    command = [sys.executable, *sys.argv, "--set", "train.seed=99"]
+    free = {name: value for name, value in os.environ.items() if name != "KILL_AT"}
+    done = subprocess.run(command, env=free, capture_output=True, text=True, check=False)
+    print(f"second: {done.returncode} {done.stderr}", file=sys.stderr)
+
+
 def arm(place: str, step: int) -> None:
     """Put the trap where it was asked for."""
-    if place in ("backward", "error", "group"):
+    if place == "final":
+        close = Records.close
+
+        def close_and_die(self: Records) -> None:
+            close(self)
+            die()
+
+        Records.close = close_and_die  # type: ignore[method-assign]
+    elif place in ("backward", "error", "group", "second"):
         clip = torch.nn.utils.clip_grad_norm_
         calls: list[int] = []
 
@@ -40,6 +60,9 @@ def arm(place: str, step: int) -> None:
             calls.append(1)
             if len(calls) == step and place == "error":
                 raise RuntimeError("a fault")
+            if len(calls) == step and place == "second":
+                start_second()
+                return clip(*arguments, **options)
             if len(calls) == step and place == "group":
                 stop = ["sh", "-c", f"kill -TERM -{os.getpgrp()}"]
                 subprocess.run(stop, check=True, start_new_session=True)

@@ -31,6 +31,8 @@ _HEAD_SIZE = 4096
 _BLOCK_SAMPLES = 1 << 18
 # libsndfile gives the largest integer where a header leaves the length open (streamed FLAC).
 _UNKNOWN_NUM_SAMPLES = 1 << 62
+# Without the second Windows would turn bytes that look like ends of lines into others.
+_READ_BYTES = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 # Encoders pad and trim a little; a file that was cut off lacks more than this.
 _TOLERANCE_S = 0.1
 _TOLERANCE_RATIO = 0.02
@@ -85,7 +87,7 @@ def open_recording(path: Path) -> Iterator[Recording]:
         try:
             # A descriptor, not a name: libsndfile would let the extension decide for some formats.
             with listen():
-                sound = stack.enter_context(soundfile.SoundFile(os.open(path, os.O_RDONLY)))
+                sound = stack.enter_context(soundfile.SoundFile(os.open(path, _READ_BYTES)))
         except (soundfile.LibsndfileError, OSError):
             if container.is_read_by_soundfile:
                 raise AudioProblem(f"damaged {container.value}") from None

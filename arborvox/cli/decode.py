@@ -1,73 +1,100 @@
 """`arborvox decode` and `arborvox transcribe`: from a trained model to text."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arborvox.config.choices import OutputFormat, Precision, SearchMode
 
+if TYPE_CHECKING:
+    from arborvox.config import DecodeConfig
+
 Run = Annotated[Path, typer.Argument(help="Folder of a run, or of one of its checkpoints.")]
-ModeOption = Annotated[
-    SearchMode,
-    typer.Option("--mode", help="The search; auto: joint where the model can, else a beam."),
-]
-Beam = Annotated[int, typer.Option(min=1, help="Hypotheses kept at each step.")]
-CtcWeight = Annotated[
-    float, typer.Option(min=0, max=1, help="joint, rescoring: CTC's part of the score.")
-]
-Lm = Annotated[
-    Path | None, typer.Option(help="n-gram language model over the units, .arpa or .arpa.gz.")
-]
-LmWeight = Annotated[float, typer.Option(min=0, help="Weight of the language model.")]
-LengthBonus = Annotated[float, typer.Option(help="Added to the score for each unit written.")]
-Inventory = Annotated[
-    Path | None, typer.Option(help="The units the language has, one a line; no other is written.")
-]
-PrecisionOption = Annotated[
-    Precision, typer.Option("--precision", help="auto: bf16 where the processor has it.")
-]
-BatchS = Annotated[
-    float, typer.Option("--batch-s", min=1, help="Seconds of audio decoded together.")
-]
+# Where an option is left out, the model's own recipe decides.
+SEARCH_OPTIONS: dict[str, Any] = {
+    "mode": Annotated[
+        SearchMode | None,
+        typer.Option(help="The search; auto: joint where the model can, else a beam."),
+    ],
+    "beam": Annotated[int | None, typer.Option(min=1, help="Hypotheses kept at each step.")],
+    "ctc_weight": Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="CTC's part of the score, where it shares one."),
+    ],
+    "lm": Annotated[
+        Path | None, typer.Option(help="n-gram language model over the units, .arpa or .arpa.gz.")
+    ],
+    "lm_weight": Annotated[float | None, typer.Option(min=0, help="Weight of the language model.")],
+    "length_bonus": Annotated[
+        float | None, typer.Option(help="Added to the score for each unit written.")
+    ],
+    "inventory": Annotated[
+        Path | None,
+        typer.Option(help="The units the language has, one a line; no other is written."),
+    ],
+    "precision": Annotated[
+        Precision | None, typer.Option(help="auto: bf16 where the processor has it.")
+    ],
+    "batch_s": Annotated[
+        float | None, typer.Option(min=1, help="Seconds of audio decoded together.")
+    ],
+    "device": Annotated[
+        str | None, typer.Option(help="auto: a GPU where there is one; or cpu, cuda, cuda:N, mps.")
+    ],
+}
 
 
+def _takes_search_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let Typer see the options of a search in a command's `**options`."""
+
+    @functools.wraps(command)
+    def wrapped(**arguments: Any) -> None:
+        command(**arguments)
+
+    signature = inspect.signature(command)
+    own = [each for each in signature.parameters.values() if each.name != "options"]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in SEARCH_OPTIONS.items()
+    ]
+    wrapped.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    hints = {each.name: each.annotation for each in (*own, *options)}
+    wrapped.__annotations__ = {**hints, "return": None}
+    return wrapped
+
+
+@_takes_search_options
 def decode(
     run: Run,
     manifest: Annotated[Path, typer.Argument(help="Cuts made by `arborvox prepare`, *.jsonl.gz.")],
     out: Annotated[
         Path, typer.Option(help="Where the hypotheses go; goes on where it stopped.")
     ] = Path("hyps.jsonl"),
-    mode: ModeOption = "auto",
-    beam: Beam = 10,
-    ctc_weight: CtcWeight = 0.3,
-    lm: Lm = None,
-    lm_weight: LmWeight = 0.3,
-    length_bonus: LengthBonus = 0.0,
-    inventory: Inventory = None,
-    precision: PrecisionOption = "auto",
-    batch_s: BatchS = 160.0,
+    **options: Any,
 ) -> None:
     """Decode a test set, and tell where the time goes; `arborvox score` reads the result.
 
-    Exit code 1: some recordings could not be read.
+    The search is the one that the model's recipe was tuned with; options change it. Exit code 1:
+    some recordings could not be read.
     """
-    from arborvox.decode.engine import DecodeConfig
-    from arborvox.decode.test_set import decode_manifest
+    from arborvox.decode.corpus_decoding import decode_manifest
 
-    config = DecodeConfig(
-        mode=mode, beam=beam, ctc_weight=ctc_weight, lm=lm, lm_weight=lm_weight,
-        length_bonus=length_bonus, inventory=inventory, precision=precision, batch_s=batch_s,
-    )  # fmt: skip
-    if decode_manifest(run, manifest, config, out).num_failed:
+    if decode_manifest(run, manifest, _asked(options), out).num_failed:
         raise typer.Exit(1)
 
 
+@_takes_search_options
 def transcribe(
     run: Run,
     files: Annotated[
         list[Path],
-        typer.Argument(help="Recordings of any format and length.", readable=False),
+        typer.Argument(
+            help="Recordings of any format and length, or folders of them.", readable=False
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="Folder for the transcripts; standard output if left out.")
@@ -75,29 +102,24 @@ def transcribe(
     kind: Annotated[
         OutputFormat, typer.Option("--format", help="Text, JSON with times of words, or subtitles.")
     ] = "txt",
-    mode: ModeOption = "auto",
-    beam: Beam = 10,
-    ctc_weight: CtcWeight = 0.3,
-    lm: Lm = None,
-    lm_weight: LmWeight = 0.3,
-    length_bonus: LengthBonus = 0.0,
-    inventory: Inventory = None,
-    precision: PrecisionOption = "auto",
-    batch_s: BatchS = 160.0,
+    **options: Any,
 ) -> None:
     """Write down what recordings say; long ones are split at their pauses.
 
-    A file that cannot be read is named and does not stop the others. Exit code 1: some failed.
+    The search is the one that the model's recipe was tuned with; options change it. A file that
+    cannot be read is named and does not stop the others. Exit code 1: some failed.
     """
-    from arborvox.decode.engine import DecodeConfig
     from arborvox.recognizer import transcribe_files
 
-    config = DecodeConfig(
-        mode=mode, beam=beam, ctc_weight=ctc_weight, lm=lm, lm_weight=lm_weight,
-        length_bonus=length_bonus, inventory=inventory, precision=precision, batch_s=batch_s,
-    )  # fmt: skip
-    if transcribe_files(run, files, config, kind=kind, out=out):
+    if transcribe_files(run, files, _asked(options), kind=kind, out=out):
         raise typer.Exit(1)
+
+
+def _asked(options: dict[str, Any]) -> "DecodeConfig":
+    """Return what was asked for; what was not is left open."""
+    from arborvox.config import DecodeConfig
+
+    return DecodeConfig(**{key: value for key, value in options.items() if value is not None})
 
 
 def register(app: typer.Typer) -> None:

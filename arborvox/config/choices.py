@@ -26,7 +26,10 @@ UnitOrder = Literal["mass", "code", "id"]
 # The network, and how it learns.
 Normalization = Literal["corpus", "utterance"]
 ModelSize = Literal["tiny", "small", "paper"]
-EncoderKind = Literal["conformer", "transformer"]
+EncoderKind = Literal["conformer", "transformer", "pretrained"]
+TopKind = Literal["conformer", "transformer"]  # what may stand on a pretrained encoder
+FrozenPart = Literal["all", "none"]
+StateChoice = Literal["last", "mixture"]
 DecoderKind = Literal["transformer", "none"]
 OutputKind = Literal["softmax", "hierarchical"]
 Smoothing = Literal["leaves", "gates"]
@@ -36,7 +39,7 @@ Precision = Literal["auto", "bf16", "fp32"]
 
 # What is done with it.
 Search = Literal[
-    "ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring"
+    "ctc-greedy", "ctc-beam", "attention-greedy", "attention-beam", "joint", "rescoring", "mbr"
 ]
 SearchMode = Literal["auto", Search]
 InventoryUse = Literal["none", "corpus", "both"]

@@ -5,6 +5,7 @@ Raise `RECIPE_VERSION` together with the checkpoint's version when a key moves, 
 
 from typing import Any
 
+from arborvox.config.choices import InventoryUse, values_of
 from arborvox.config.corpus import CORPUS_SECTIONS, DEFAULT_KIND
 
 # The shape of resolved recipes as checkpoints hold them.
@@ -41,12 +42,18 @@ def migrate_recipe(data: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
-    """One spelling of `normalize`; a corpus has only the keys of its kind, all on one level."""
+    """One spelling of `normalize`; `inventories` apart from a file named `inventory`.
+
+    A corpus has only the keys of its kind, all on one level.
+    """
     data = dict(data)
     if isinstance(features := data.get("features"), dict):
         data["features"] = {
             "normalize" if key == "normalise" else key: value for key, value in features.items()
         }
+    decode = data.get("decode")
+    if isinstance(decode, dict) and decode.get("inventory") in values_of(InventoryUse):
+        data["decode"] = {**decode, "inventories": decode["inventory"], "inventory": None}
     if isinstance(data.get("corpus"), dict):
         data["corpus"] = _corpus_from_version_1(data["corpus"])
     return data

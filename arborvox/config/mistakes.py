@@ -79,9 +79,11 @@ def _nearest_keys(spot: _Spot) -> str | None:
         return ".".join((*around, close[0]))
     if spot.kind is not None:
         return None
-    every = {dotted.rpartition(".")[2]: dotted for dotted in _all_keys(Recipe)}
+    every: dict[str, dict[str, None]] = {}  # sections may have keys of the same name
+    for dotted in _all_keys(Recipe):
+        every.setdefault(dotted.rpartition(".")[2], {})[dotted] = None
     close = difflib.get_close_matches(unknown, list(every), n=1, cutoff=0.75)
-    return every[close[0]] if close else None
+    return " or ".join(every[close[0]]) if close else None
 
 
 def _find_spot(location: Path) -> _Spot:

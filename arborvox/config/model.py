@@ -1,11 +1,25 @@
 """The model section: encoder, decoder and output layers."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
-from arborvox.config.choices import DecoderKind, EncoderKind, ModelSize, OutputKind, Smoothing
+from arborvox.config.choices import (
+    DecoderKind,
+    EncoderKind,
+    FrozenPart,
+    ModelSize,
+    OutputKind,
+    Smoothing,
+    StateChoice,
+    TopKind,
+)
 from arborvox.config.section import Section
+
+LayerNumber = Annotated[int, Field(ge=0, le=1000)]
+
+# What an encoder that others have trained is asked, and no other.
+PRETRAINED_KEYS = ("pretrained", "freeze", "layers", "top", "layer_drop", "gradient_checkpointing")
 
 # What `model.size` stands for; keys written in the recipe win over these.
 MODEL_SIZES: dict[str, dict[str, Any]] = {
@@ -29,6 +43,13 @@ class ModelConfig(Section):
 
     size: ModelSize = "paper"
     encoder: EncoderKind = "conformer"
+    pretrained: str | None = None  # a folder as transformers saves it, or a name of the hub
+    freeze: FrozenPart | LayerNumber = "all"  # or the lowest N layers
+    # Whose states are read: 0 are those before the first layer.
+    layers: StateChoice | Annotated[tuple[LayerNumber, ...], Field(max_length=1000)] = "mixture"
+    top: TopKind = "conformer"  # of the encoder_layers on top of a pretrained one
+    layer_drop: float = Field(0.0, ge=0, lt=1)  # of pretrained layers that learn
+    gradient_checkpointing: bool = False  # compute them twice, to keep less in memory
     decoder: DecoderKind = "transformer"
     output: OutputKind = "hierarchical"
     ctc: OutputKind = "softmax"
@@ -37,7 +58,7 @@ class ModelConfig(Section):
     feed_forward: int = Field(2048, gt=0, le=65_536)
     kernel: int = Field(15, gt=0, le=1001)
     channels: int = Field(256, gt=0, le=16_384)
-    encoder_layers: int = Field(12, gt=0, le=1000)
+    encoder_layers: int = Field(12, ge=0, le=1000)
     decoder_layers: int = Field(6, ge=0, le=1000)
     dropout: float = Field(0.1, ge=0, lt=1)
     label_smoothing: float = Field(0.1, ge=0, lt=1)
@@ -51,13 +72,42 @@ class ModelConfig(Section):
         if isinstance(data, dict):
             without_decoder = {"decoder_layers": 0, "ctc_weight": 1.0}
             implied = without_decoder if data.get("decoder") == "none" else {}
+            if data.get("encoder") == "pretrained":
+                implied = {**implied, "encoder_layers": 2}
             size = data.get("size", "paper")
             known = MODEL_SIZES.get(size, {}) if isinstance(size, str) else {}
             return {**known, **implied, **data}
         return data
 
+    @field_validator("freeze", mode="wrap")
+    @classmethod
+    def _read_freeze(cls, value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+        if value in ("all", "none") or (type(value) is int and value > 0):
+            return check(value)
+        raise ValueError("must be all, none, or how many of the lowest layers")
+
+    @field_validator("layers", mode="wrap")
+    @classmethod
+    def _read_layers(cls, value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+        if value in ("last", "mixture"):
+            return check(value)
+        numbers = value if isinstance(value, (list, tuple)) else ()
+        if numbers and all(type(number) is int and number >= 0 for number in numbers):
+            return check(tuple(numbers))
+        raise ValueError("must be last, mixture, or a list of layers' numbers")
+
     @model_validator(mode="after")
     def _check_sizes(self) -> "ModelConfig":
+        if self.encoder == "pretrained":
+            if self.pretrained is None:
+                raise ValueError("encoder: pretrained needs the key pretrained: a folder or name")
+        else:
+            fields = type(self).model_fields
+            for key in PRETRAINED_KEYS:
+                if getattr(self, key) != fields[key].default:
+                    raise ValueError(f"{key} is read with encoder: pretrained alone")
+            if self.encoder_layers == 0:
+                raise ValueError("encoder_layers must be above 0, except on a pretrained encoder")
         if self.width % self.heads:
             raise ValueError(f"width {self.width} must be a multiple of heads {self.heads}")
         if self.kernel % 2 == 0:

@@ -26,6 +26,8 @@ class TrainConfig(Section):
     optimizer: Optimizer = "adamw"
     schedule: Schedule = "warmup"
     learning_rate: float = Field(1e-3, gt=0, le=100)
+    encoder_learning_rate: float | None = Field(None, gt=0, le=100)  # of a pretrained encoder
+    freeze_steps: int = Field(0, ge=0, le=10**9)  # first steps in which a pretrained encoder rests
     warmup_steps: int = Field(25000, ge=0, le=10**9)
     weight_decay: float = Field(0.01, ge=0, le=100)  # of adamw; adam has none
     clip: float = Field(5.0, gt=0, le=10**9)

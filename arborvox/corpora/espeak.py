@@ -142,8 +142,7 @@ class Espeak:
     """
 
     def __init__(self) -> None:
-        if not hasattr(os, "fork"):
-            raise ArborvoxError("Synthetic speech needs a system that can fork: Linux or macOS.")
+        _refuse_without_fork()
         loader = _loader()
         folder = Path(loader.get_data_path()).parent
         # espeak-ng cuts data paths at 160 bytes, so it is given the shortest one there is.
@@ -222,6 +221,7 @@ class PhoneReader:
     """Tells how espeak-ng would read sentences of one language, from a process of its own."""
 
     def __init__(self, language: str) -> None:
+        _refuse_without_fork()
         if language not in available_languages():
             raise ArborvoxError(
                 f"espeak-ng cannot read '{language}', so its sentences have no phones; "
@@ -279,6 +279,11 @@ class PhoneReader:
                     told.flush()
             os._exit(0)
         os._exit(1)
+
+
+def _refuse_without_fork() -> None:
+    if not hasattr(os, "fork"):
+        raise ArborvoxError("espeak-ng is used through forks, as Linux and macOS have them.")
 
 
 def _spoken_form(sentence: str) -> bytes:

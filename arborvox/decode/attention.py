@@ -1,6 +1,4 @@
-"""Searches with the attention decoder: greedy, beam, and beam joint with CTC and language model."""
-
-from dataclasses import dataclass
+"""Search with the attention decoder: a beam, alone or joint with CTC; a beam of one is greedy."""
 
 import numpy as np
 import torch
@@ -10,38 +8,12 @@ from arborvox.decode import beam_kernels, ctc_kernels
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.language_model import LanguageModel
 from arborvox.decode.network import Encoded, Network
+from arborvox.decode.settings import BeamSettings
 from arborvox.kernels.threads import run_split
 from arborvox.tokens.tokenizer import EOS_ID
 
 # Less is not told apart from never: below this float32 is inexact, and slow on many processors.
 LEAST_PROBABILITY = float(np.finfo(np.float32).tiny)
-
-
-@dataclass(frozen=True)
-class BeamSettings:
-    """How far and by what a beam search looks."""
-
-    beam: int
-    num_best: int = 1
-    ctc_weight: float = 0.0  # the decoder's part is 1 - ctc_weight
-    lm: LanguageModel | None = None
-    lm_weight: float = 0.0
-    length_bonus: float = 0.0
-    min_tokens: int = 0
-    max_tokens: int | None = None  # never more than there are frames
-
-    @property
-    def scores_only_fall(self) -> bool:
-        """Whether a longer hypothesis is never better than a shorter one that it begins with."""
-        return self.length_bonus <= 0.0
-
-
-def attention_greedy(
-    network: Network, encoded: Encoded, *, min_tokens: int = 0, max_tokens: int | None = None
-) -> list[Hypothesis]:
-    """Write the best token again and again, until it is <eos>."""
-    settings = BeamSettings(beam=1, min_tokens=min_tokens, max_tokens=max_tokens)
-    return [found[0] for found in attention_beam(network, encoded, settings)]
 
 
 def attention_beam(
@@ -76,7 +48,7 @@ def attention_beam(
         if prefixes is not None:
             prefixes.extend(step, beams.live, active, parents, tokens)
         if not going_on.all():
-            cache.keep(torch.from_numpy(np.flatnonzero(going_on)))
+            cache.keep(torch.from_numpy(np.flatnonzero(going_on)).to(network.device))
             active, tokens, parents = active[going_on], tokens[going_on], parents[going_on]
         width = beams.live[active].max()
         tokens, parents = np.ascontiguousarray(tokens[:, :width]), parents[:, :width]
@@ -114,6 +86,7 @@ class _Beams:
         """Choose among continuations (A, K, C); return newest tokens and parents, (A, K) each."""
         settings, shape = self.settings, (len(active), self.settings.beam)
         tokens, parents = np.full(shape, EOS_ID), np.zeros(shape, np.int64)
+        before = self._best_live[active]
         beam_kernels.choose_continuations(
             step, settings.min_tokens, 1.0 - settings.ctc_weight, settings.ctc_weight,
             settings.lm_weight, settings.length_bonus, self._lm, active, values, ids,
@@ -122,6 +95,13 @@ class _Beams:
             self._num_finished, self._finished_scores, self._finished_nodes,
             self._history, self._history_values, tokens, parents, self._best_live,
         )  # fmt: skip
+        # CTC may forbid all that the decoder proposes, for want of frames: then what is there must
+        # do, cut off as at the limit.
+        stuck = (self.live[active] == 0) & (self._num_finished[active] == 0)
+        for b, score in zip(active[stuck], before[stuck], strict=True):
+            self._num_finished[b] = 1
+            self._finished_scores[b, 0] = score
+            self._finished_nodes[b, 0] = step - 1, 0
         return tokens, parents
 
     def are_done(self, active: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -11,58 +11,47 @@ from arborvox.decode import ctc_kernels
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.language_model import LanguageModel
 from arborvox.decode.network import CtcScores, Encoded, Network
+from arborvox.decode.settings import BeamSettings
 from arborvox.kernels.threads import run_split
 from arborvox.model.ctc import merge_repeats
 from arborvox.tokens.tokenizer import EOS_ID
 
 
-def ctc_greedy(network: Network, encoded: Encoded) -> list[Hypothesis]:
-    """Take the best label of each frame, merge repeats, drop blanks."""
+def ctc_greedy(
+    network: Network, encoded: Encoded, settings: BeamSettings
+) -> list[list[Hypothesis]]:
+    """Take the best label of each frame, merge repeats, drop blanks; one hypothesis each."""
     values, labels = network.ctc_best(encoded)
     return [
-        _collapse(values[b, :T], labels[b, :T], network.blank)
+        [_collapse(values[b, :T], labels[b, :T], network.blank)]
         for b, T in enumerate(encoded.lens.tolist())
     ]
 
 
-def ctc_beam(
-    network: Network,
-    encoded: Encoded,
-    *,
-    beam: int,
-    num_best: int = 1,
-    lm: LanguageModel | None = None,
-    lm_weight: float = 0.0,
-    length_bonus: float = 0.0,
-) -> list[list[Hypothesis]]:
+def ctc_beam(network: Network, encoded: Encoded, settings: BeamSettings) -> list[list[Hypothesis]]:
     """Find the transcripts that are best over all their alignments, best first."""
     scores = network.ctc_scores(encoded)
-    found = search_prefixes(scores, encoded.lens.tolist(), beam, lm, lm_weight, length_bonus)
+    found = search_prefixes(scores, encoded.lens.tolist(), settings)
     return [
         [
             align_hypothesis(scores, b, T, Hypothesis(tokens, score, ()))
-            for tokens, score, _ in prefixes[:num_best]
+            for tokens, score, _ in prefixes[: settings.num_best]
         ]
         for b, (prefixes, T) in enumerate(zip(found, encoded.lens.tolist(), strict=True))
     ]
 
 
 def search_prefixes(
-    ctc: CtcScores,
-    lens: Sequence[int],
-    beam: int,
-    lm: LanguageModel | None,
-    lm_weight: float,
-    length_bonus: float,
+    ctc: CtcScores, lens: Sequence[int], settings: BeamSettings
 ) -> list[list[tuple[tuple[int, ...], float, float]]]:
     """Return tokens, score and log P by CTC of the `beam` best prefixes of each utterance."""
-    log_probs = ctc.log_probs
+    log_probs, beam = ctc.log_probs, settings.beam
     B, T, num_labels = log_probs.shape
     # Of a prefix's best labels up to `beam` may lead to prefixes that the beam has already; one is
     # the blank, one <eos>, and one repeats the last label.
     C = min(num_labels, 2 * beam + 3)
     candidates = torch.from_numpy(log_probs).topk(C, dim=2).indices.numpy()
-    automaton = LanguageModel.none() if lm is None else lm
+    automaton = LanguageModel.none() if settings.lm is None else settings.lm
     tokens, token_lens = np.empty((B, beam, T), np.int32), np.empty((B, beam), np.int32)
     scores, ctc_scores = np.empty((B, beam)), np.empty((B, beam))
     found = np.empty(B, np.int64)
@@ -72,7 +61,8 @@ def search_prefixes(
             frames = slice(lens[b])
             found[b] = ctc_kernels.prefix_beam(
                 log_probs[b, frames], candidates[b, frames], ctc.labels, beam, automaton,
-                lm_weight, length_bonus, tokens[b], token_lens[b], scores[b], ctc_scores[b],
+                settings.lm_weight, settings.length_bonus, tokens[b], token_lens[b], scores[b],
+                ctc_scores[b],
             )  # fmt: skip
 
     run_split(work, B, 1)

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from arborvox.decode.packing import pack_linear_layers
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import OutputLayer
 from arborvox.hsoftmax.restricted import choice_log_probs, choices, restrict
 from arborvox.model.asr import ASR
 from arborvox.model.decoder import Decoder, DecoderCache
+from arborvox.model.packing import pack_linear_layers
 from arborvox.model.precision import choose_precision
 from arborvox.tokens.tokenizer import EOS_ID
 
@@ -86,28 +86,44 @@ class Network:
     """
 
     def __init__(
-        self, model: ASR, *, precision: str = "fp32", inventory: Sequence[int] | None = None
+        self,
+        model: ASR,
+        *,
+        precision: str = "fp32",
+        inventory: Sequence[int] | None = None,
+        device: torch.device | None = None,
     ) -> None:
-        """Copy the model; `inventory` lists the tokens that may be written, <eos> always may."""
+        """Copy the model, to another device if one is named."""
         self.blank = model.num_tokens
-        self.device = next(model.parameters()).device
+        self.device = next(model.parameters()).device if device is None else device
         self.precision = choose_precision(precision, self.device, model.config.width)
         self.clock = StageClock()
-        self._model = copy.deepcopy(model).eval().requires_grad_(False)
+        self._model = copy.deepcopy(model).to(self.device).eval().requires_grad_(False)
         if self.precision == "bf16":
             for part in (self._model.encoder, self._model.decoder):
                 if part is not None:
                     part.bfloat16()
+            if self.device.type == "cpu":
+                self._model.encoder.pack()
         if self._model.decoder is not None and self.device.type == "cpu":
             pack_linear_layers(self._model.decoder)
         # Smoothing belongs to training: here a score is the log-probability itself.
-        self._output = _unsmoothed(self._model.output)
-        self._ctc_output = None if self._model.ctc is None else self._model.ctc.output
+        if self._model.output is not None:
+            self._model.output.label_smoothing = 0.0
+        self.restrict(inventory)
+
+    def restrict(self, inventory: Sequence[int] | None) -> None:
+        """Let only these tokens be written, <eos> always, or all for None; nothing is reloaded."""
+        self._output: OutputLayer | None = self._model.output
+        self._ctc_output: OutputLayer | None = (
+            None if self._model.ctc is None else self._model.ctc.output
+        )
         if inventory is not None:
             if self._output is not None:
-                self._output = restrict(self._output, [EOS_ID, *inventory])
+                self._output = restrict(self._output, [EOS_ID, *inventory]).to(self.device)
             if self._ctc_output is not None:
-                self._ctc_output = restrict(self._ctc_output, [EOS_ID, *inventory, self.blank])
+                allowed = [EOS_ID, *inventory, self.blank]
+                self._ctc_output = restrict(self._ctc_output, allowed).to(self.device)
         if self._ctc_output is not None:
             self._labels = choices(self._ctc_output)
             self._columns = np.zeros(self.blank + 1, np.int64)
@@ -206,12 +222,6 @@ class Network:
                 "This model has no CTC branch; decode it with attention-greedy or attention-beam."
             )
         return self._ctc_output
-
-
-def _unsmoothed(output: OutputLayer | None) -> OutputLayer | None:
-    if output is not None:
-        output.label_smoothing = 0.0
-    return output
 
 
 def _array(scores: Tensor) -> NDArray[np.float32]:

@@ -7,26 +7,18 @@ from numpy.typing import NDArray
 
 from arborvox.decode.ctc import align_hypothesis, search_prefixes
 from arborvox.decode.hypothesis import Hypothesis
-from arborvox.decode.language_model import LanguageModel
 from arborvox.decode.network import Encoded, Network
+from arborvox.decode.settings import BeamSettings
 from arborvox.tokens.tokenizer import EOS_ID
 
 
 def attention_rescoring(
-    network: Network,
-    encoded: Encoded,
-    *,
-    beam: int,
-    ctc_weight: float,
-    num_best: int = 1,
-    lm: LanguageModel | None = None,
-    lm_weight: float = 0.0,
-    length_bonus: float = 0.0,
+    network: Network, encoded: Encoded, settings: BeamSettings
 ) -> list[list[Hypothesis]]:
     """Rank the n-best list of CTC by (1 - w) log P by the decoder + w times CTC's own score."""
-    scores = network.ctc_scores(encoded)
+    scores, ctc_weight = network.ctc_scores(encoded), settings.ctc_weight
     lens = encoded.lens.tolist()
-    proposed = search_prefixes(scores, lens, beam, lm, lm_weight, length_bonus)
+    proposed = search_prefixes(scores, lens, settings)
     trees = [_PrefixTree.of([tokens for tokens, _, _ in prefixes]) for prefixes in proposed]
     values = _read_trees(network, encoded, trees)
     results = []
@@ -39,7 +31,9 @@ def attention_rescoring(
             confidences = tuple(np.exp(by_token[:-1]).tolist())  # without <eos>
             found.append(Hypothesis(tokens, total, confidences))
         found.sort(key=lambda hypothesis: -hypothesis.score)
-        results.append([align_hypothesis(scores, b, lens[b], best) for best in found[:num_best]])
+        results.append(
+            [align_hypothesis(scores, b, lens[b], best) for best in found[: settings.num_best]]
+        )
     return results
 
 

@@ -12,7 +12,8 @@ Share = TypeVar("Share")
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 # The threads of a parent process do not live in its forked children.
-os.register_at_fork(after_in_child=_pools.clear)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)
 
 
 def run_split(

@@ -1,6 +1,7 @@
 """The whole network: features in, joint CTC and attention losses or hypotheses' scores out."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +42,9 @@ class ASR(nn.Module):
         features: FeaturesConfig,
         num_tokens: int,
         tree: CodeTree | None,
+        home: Path | None = None,
     ) -> None:
+        """Build with fresh weights; `home` is the checkpoint folder that they will come from."""
         super().__init__()
         if tree is not None and tree.num_leaves != num_tokens:
             raise ArborvoxError(
@@ -49,7 +52,7 @@ class ASR(nn.Module):
                 f"build the tree from the same tokens."
             )
         self.config, self.num_tokens = config, num_tokens
-        self.encoder: SpeechEncoder = ENCODERS[config.encoder](config, features)
+        self.encoder: SpeechEncoder = ENCODERS[config.encoder](config, features, home)
         self.ctc = CTC(config, num_tokens, tree) if config.ctc_weight > 0 else None
         self.decoder: Decoder | None = None
         self.output: OutputLayer | None = None

@@ -1,20 +1,22 @@
 """Checkpoint folders: whole, readable, written in one stroke, and without any pickle.
 
 step-000500/
-  checkpoint.json      format, version, and the checksum of the weights
+  checkpoint.json      format, version, and the checksums of the files below, less the card
   model.safetensors    weights and the features' mean and deviation
   config.yaml          the resolved recipe
   tokens.json          the units
   tree.json            the code tree, where the recipe has one
+  encoder/             what a pretrained encoder is made from, where the recipe has one
   README.md            the model card
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -36,7 +38,7 @@ from arborvox.tree import CodeTree
 from arborvox.tree.storage import load_tree, save_tree
 
 FORMAT = "arborvox-checkpoint"
-VERSION = 2  # also of the recipe in it, see config/migration.py
+VERSION = 2  # 1 had a checksum of the weights alone; also of the recipe, see config/migration.py
 
 # What tensors were called in checkpoints up to a version.
 RENAMED_SINCE = {
@@ -48,7 +50,13 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.yaml"
 TOKENS = "tokens.json"
 TREE = "tree.json"
+ENCODER = "encoder"
 CARD = "README.md"
+# What decides the result; the card is for people, who may edit it.
+DECISIVE = (WEIGHTS, CONFIG, TOKENS, TREE)
+FLOAT_TYPES = {"F64", "F32", "F16", "BF16"}
+# Far more than the largest that were ever written; a stranger's file is not read beyond it.
+MAX_MIB = {TOKENS: 256, TREE: 256}  # of all others: one
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class LoadedModel:
     recipe: Recipe
     tokenizer: Tokenizer
     tree: CodeTree | None
+    checksums: Mapping[str, str]  # SHA-256 of weights, tokens and tree, by file name
 
 
 def save_checkpoint(
@@ -73,47 +82,35 @@ def save_checkpoint(
         tokenizer.save(part / TOKENS)
         if tree is not None:
             save_tree(tree, part / TREE)
+        for name, text in model.encoder.files().items():
+            write_text_atomic(part / ENCODER / name, text)
         write_text_atomic(part / CARD, model_card(model, recipe, tokenizer))
-        head = {
-            "format": FORMAT,
-            "version": VERSION,
-            "sha256": {WEIGHTS: checksum_file(part / WEIGHTS)},
-        }
-        write_json_atomic(part / HEAD, head)
+        checksums = {name: checksum_file(part / name) for name in _decisive(part)}
+        write_json_atomic(part / HEAD, {"format": FORMAT, "version": VERSION, "sha256": checksums})
 
 
 def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
     """Read a checkpoint folder, or say which of its files is missing, damaged or too new."""
     folder = find_checkpoint(folder)
-    version = recipe_version(folder)
-    for name in (WEIGHTS, CONFIG, TOKENS):
-        if not (folder / name).is_file():
-            raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
+    _check_sizes(folder)
+    version, checksums = _check_files(folder)
     recipe = load_resolved_recipe(folder / CONFIG, version)
     tokenizer = Tokenizer.load(folder / TOKENS)
     tree = load_tree(folder / TREE, tokenizer.units) if (folder / TREE).exists() else None
-    tensors = load_weights(folder, device)
+    _compare_shapes(folder, version, recipe, len(tokenizer), tree)
+    tensors = _read_weights(folder / WEIGHTS, version, device)
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
-        model = ASR(recipe.model, recipe.features, len(tokenizer), tree)
-    try:
-        model.to(device).load_state_dict(tensors)
-    except RuntimeError as error:
-        first = str(error).splitlines()[1].strip().rstrip(".")
-        raise ArborvoxError(
-            f"{folder / WEIGHTS} does not fit {CONFIG} beside it ({first}); "
-            f"use the files of one checkpoint together."
-        ) from None
-    return LoadedModel(folder, model.eval(), recipe, tokenizer, tree)
+        model = ASR(recipe.model, recipe.features, len(tokenizer), tree, folder / ENCODER)
+    model.to(device).load_state_dict(tensors)
+    return LoadedModel(folder, model.eval(), recipe, tokenizer, tree, checksums)
 
 
 def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
     """Read a checkpoint's tensors, under today's names whatever version wrote them."""
-    version, checksums = _read_head(folder / HEAD)
-    tensors = _read_weights(folder / WEIGHTS, checksums.get(WEIGHTS), device)
-    for newest, names in RENAMED_SINCE.items():
-        if version <= newest:
-            tensors = {names.get(name, name): tensor for name, tensor in tensors.items()}
-    return tensors
+    version, stated = _read_head(folder / HEAD)
+    if checksum_file(folder / WEIGHTS) != stated.get(WEIGHTS):
+        raise ArborvoxError(_changed(folder / WEIGHTS))
+    return _read_weights(folder / WEIGHTS, version, device)
 
 
 def find_checkpoint(place: Path) -> Path:
@@ -138,8 +135,47 @@ def recipe_version(folder: Path) -> int:
     return _read_head(folder / HEAD)[0]
 
 
+def _decisive(folder: Path) -> list[str]:
+    """List the files of a checkpoint that decide its result, as far as they are there."""
+    encoder = sorted(f"{ENCODER}/{path.name}" for path in (folder / ENCODER).glob("*.json"))
+    return [name for name in (*DECISIVE, *encoder) if (folder / name).is_file()]
+
+
+def _check_sizes(folder: Path) -> None:
+    for name in (HEAD, *_decisive(folder)):
+        path, limit = folder / name, MAX_MIB.get(name, 1)
+        if name != WEIGHTS and path.is_file() and path.stat().st_size > limit << 20:
+            raise ArborvoxError(f"{path} is larger than {limit} MiB, so it is none of ours.")
+
+
+def _check_files(folder: Path) -> tuple[int, dict[str, str]]:
+    """Refuse a folder that lost, gained or changed a file; return version and checksums."""
+    version, stated = _read_head(folder / HEAD)
+    required = (WEIGHTS, CONFIG, TOKENS)
+    for name in required:
+        if not (folder / name).is_file():
+            raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
+    found = {name: checksum_file(folder / name) for name in _decisive(folder)}
+    promised = [WEIGHTS] if version == 1 else sorted({*required, *stated, *found})
+    for name in promised:
+        if name not in found:
+            raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
+        if name not in stated:
+            raise ArborvoxError(
+                f"{folder / name} does not belong to this checkpoint: {HEAD} has no checksum of "
+                f"it; copy the whole folder again."
+            )
+        if found[name] != stated[name]:
+            raise ArborvoxError(_changed(folder / name))
+    return version, {name: checksum for name, checksum in found.items() if name != CONFIG}
+
+
+def _changed(path: Path) -> str:
+    return f"{path} is damaged or was changed: its checksum is not that of {HEAD}; copy it again."
+
+
 def _read_head(path: Path) -> tuple[int, dict[str, str]]:
-    """Check the format; return version and checksums by file name."""
+    """Check the format; return its version and the checksums by file name."""
     head: Any = read_json(path)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ArborvoxError(f'{path} is not the head of a checkpoint: "format" is not "{FORMAT}".')
@@ -154,15 +190,77 @@ def _read_head(path: Path) -> tuple[int, dict[str, str]]:
     return version, checksums
 
 
-def _read_weights(
-    path: Path, checksum: str | None, device: torch.device | str
-) -> dict[str, Tensor]:
-    if checksum_file(path) != checksum:
-        raise ArborvoxError(
-            f"{path} is damaged: its checksum is not that of {HEAD}; copy it again."
-        )
+def _compare_shapes(
+    folder: Path, version: int, recipe: Recipe, num_tokens: int, tree: CodeTree | None
+) -> None:
+    """Refuse a configuration that does not fit the weights, before memory is taken for either."""
+    path = folder / WEIGHTS
     try:
-        tensors: dict[str, Tensor] = load_file(path, device=str(device))
+        with safe_open(path, framework="pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            stored = {
+                _name_today(name, version): tuple(part.get_shape()) for name, part in slices.items()
+            }
+            types = {part.get_dtype() for part in slices.values()}
     except SafetensorError as error:
         raise ArborvoxError(f"{path} is not a safetensors file ({error}).") from None
-    return tensors
+    if not types <= FLOAT_TYPES:
+        raise ArborvoxError(f"{path} holds {', '.join(sorted(types - FLOAT_TYPES))}, no weights.")
+    config = recipe.model
+    if config.encoder_layers + config.decoder_layers > len(stored):
+        difference = f"it has {len(stored)} tensors, too few for so many layers"
+    else:
+        difference = _difference(stored, recipe, num_tokens, tree, folder / ENCODER)
+    if difference:
+        raise ArborvoxError(
+            f"{path} does not fit {CONFIG} beside it ({difference}); "
+            f"use the files of one checkpoint together."
+        )
+
+
+def _difference(
+    stored: Mapping[str, tuple[int, ...]],
+    recipe: Recipe,
+    num_tokens: int,
+    tree: CodeTree | None,
+    home: Path,
+) -> str:
+    """Say where the weights that a recipe asks for differ from those of a file; "" if nowhere."""
+    try:
+        with torch.device("meta"):  # shapes without numbers
+            model = ASR(recipe.model, recipe.features, num_tokens, tree, home)
+    except (RuntimeError, OverflowError, TypeError):
+        return "its sizes are beyond any memory"
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for name in [*wanted, *stored]:
+        if wanted.get(name) != stored.get(name):
+            return f"{name} is {stored.get(name, 'missing')}, not {wanted.get(name, 'wanted')}"
+    return ""
+
+
+def _name_today(name: str, version: int) -> str:
+    """Return what a tensor of a checkpoint of some version is called now."""
+    for newest, names in RENAMED_SINCE.items():
+        if version <= newest:
+            name = names.get(name, name)
+    return name
+
+
+def _read_weights(path: Path, version: int, device: torch.device | str) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = load_file(path, device=str(device))
+    broken = not_finite(tensors)
+    if broken:
+        raise ArborvoxError(
+            f"{path} is of no use: {broken} holds NaN or infinite numbers, as a training that "
+            f"diverged leaves them; take another checkpoint."
+        )
+    return {_name_today(name, version): tensor for name, tensor in tensors.items()}
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """Name the first tensor that holds NaN or infinite numbers."""
+    for name, tensor in tensors.items():
+        # A sum is finite only if all its terms are, and needs no memory; it may overflow, though.
+        if not tensor.sum(dtype=torch.float32).isfinite() and not tensor.isfinite().all():
+            return name
+    return None

@@ -16,6 +16,7 @@ def model_card(model: ASR, recipe: Recipe, tokenizer: Tokenizer) -> str:
         ("Units", f"{len(tokenizer)} ({tokenizer.unit})"),
         ("Parameters", f"{sum(p.numel() for p in model.parameters()):,}"),
         ("Encoder", model.encoder.description),
+        *model.encoder.card_rows(),
     ]
     if model.ctc is not None:
         rows.append(("CTC branch", OUTPUTS[config.ctc].title))

@@ -21,8 +21,10 @@ def choose_precision(wanted: str, device: torch.device, width: int) -> str:
         return "fp32"
     if device.type == "cuda":
         native = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    else:  # nothing but fp32 was ever tried on mps
+        native = device.type == "cpu" and (
+            torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        )
     return "bf16" if native else "fp32"
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.corpora import find_inventories
-from arborvox.decode import engine
-from arborvox.decode.test_set import decode_manifest
-from arborvox.digests import digest_files, digest_value
+from arborvox.decode.corpus_decoding import decode_with
+from arborvox.decode.engine import load_engine
+from arborvox.decode.searches import choose_search
+from arborvox.digests import checksum_file, digest_files, digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below, read_json, write_json_atomic, write_text_atomic
 from arborvox.manifest import split_by_language
@@ -16,7 +17,7 @@ from arborvox.text.codes import file_stem
 from arborvox.tokens import Tokenizer
 
 HYPOTHESES, TIMING = "hyps.jsonl", "hyps.timing.json"
-# `decode.inventory` → the ways of decoding, as the report knows them.
+# `decode.inventories` → the ways of decoding, as the report knows them.
 DECODE_SETTINGS = {
     "none": ("free",),
     "corpus": ("inventory",),
@@ -28,16 +29,17 @@ def check_search(recipe: Recipe, variant: str) -> None:
     """Refuse a search that the model could not do before it is trained."""
     config = recipe.decode
     try:
-        engine.check_mode(
-            config.mode,
+        choose_search(
+            config,
             has_ctc=recipe.model.ctc_weight > 0,
             has_decoder=recipe.model.decoder != "none",
         )
-        _search(config, None)
     except ArborvoxError as error:
         raise ArborvoxError(f"variant {variant}: decode: {error}") from None
-    if config.lm is not None and not Path(config.lm).is_file():
-        raise ArborvoxError(f"variant {variant}: decode.lm: there is no file {config.lm}.")
+    for key in ("lm", "inventory"):
+        path = getattr(config, key)
+        if path is not None and not path.is_file():
+            raise ArborvoxError(f"variant {variant}: decode.{key}: there is no file {path}.")
 
 
 def decode_test_set(
@@ -50,15 +52,18 @@ def decode_test_set(
     folder: Path,
 ) -> None:
     """Write the hypotheses of a test set and the times that they took."""
+    # Nothing is left open: the recipe's own search, not the one that the checkpoint remembers.
+    engine = load_engine(run, config.whole())
     if setting == "free":
-        decode_manifest(run, cuts, _search(config, None), folder / HYPOTHESES)
+        decode_with(engine, cuts, folder / HYPOTHESES)
         return
     languages = split_by_language(cuts, folder / "languages")
     inventories = _find_inventories(corpus, list(languages), tokens, folder / "inventories")
     parts = []
     for language, manifest in languages.items():
         part = manifest.with_name(f"{file_stem(language)}.jsonl")
-        decode_manifest(run, manifest, _search(config, inventories[language]), part)
+        engine.use_inventory(inventories[language])
+        decode_with(engine, manifest, part)
         parts.append(part)
     _join_timings([part.with_suffix(".timing.json") for part in parts], folder / TIMING)
     _join_hypotheses(parts, cuts, folder / HYPOTHESES)
@@ -68,18 +73,6 @@ def inventory_mark(corpus: CorpusConfig) -> str:
     """Return the mark of the inventories that a corpus brings along."""
     files = find_inventories(corpus) or {}
     return digest_value({language: digest_files(path) for language, path in files.items()})
-
-
-def _search(config: DecodeConfig, inventory: Path | None) -> engine.DecodeConfig:
-    return engine.DecodeConfig(
-        mode=config.mode,
-        beam=config.beam,
-        ctc_weight=config.ctc_weight,
-        lm=Path(config.lm) if config.lm else None,
-        lm_weight=config.lm_weight,
-        length_bonus=config.length_bonus,
-        inventory=inventory,
-    )
 
 
 def _find_inventories(
@@ -92,7 +85,7 @@ def _find_inventories(
             if language not in found:
                 raise ArborvoxError(
                     f"{corpus.source} has no inventory of units for {language}; set "
-                    "decode.inventory to none."
+                    "decode.inventories to none."
                 )
         return {language: found[language] for language in languages}
     tokenizer = Tokenizer.load(tokens)
@@ -101,7 +94,7 @@ def _find_inventories(
         if language not in tokenizer.counts:
             raise ArborvoxError(
                 f"{language} was not heard in training, so its units are not known; set "
-                "decode.inventory to none."
+                "decode.inventories to none."
             )
         counted = zip(tokenizer.units, tokenizer.counts[language], strict=True)
         units = [unit for unit, count in list(counted)[tokenizer.num_special :] if count]
@@ -121,6 +114,7 @@ def _join_hypotheses(parts: list[Path], cuts: Path, out: Path) -> None:
         entries += rest
     header["manifest"] = str(cuts)
     header["settings"]["inventory"] = "each language's own"
+    header["sha256"] |= {"manifest": checksum_file(cuts), "inventory": None}
     lines = [json.dumps(header, ensure_ascii=False), *entries]
     write_text_atomic(out, "".join(f"{line}\n" for line in lines))
 

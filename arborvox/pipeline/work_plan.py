@@ -30,6 +30,8 @@ from arborvox.tree import TREES
 KINDS = ("prepare", "tokens", "tree", "train", "decode", "score")
 # These change neither a model nor its way there.
 WITHOUT_EFFECT = {"train": {"workers", "keep", "init_from"}, "features": {"cache"}}
+# Of the decode section: on what machine, not what is searched.
+MACHINE_KEYS = {"device", "batch_s"}
 # With a cosine the end shapes the way; other schedules may be prolonged.
 LENGTH_KEYS = frozenset({"train.max_epochs", "train.max_steps"})
 
@@ -93,7 +95,7 @@ def _check_comparable(legs: Sequence[Leg]) -> None:
     if not set.intersection(*(set(leg.decodes) for leg in legs)):
         names = ", ".join(dict.fromkeys(leg.variant.name for leg in legs))
         raise ArborvoxError(
-            f"The variants {names} cannot be compared: decode.inventory is none for some and "
+            f"The variants {names} cannot be compared: decode.inventories is none for some and "
             "corpus for others; set it to both."
         )
 
@@ -126,7 +128,7 @@ class _Planner:
         leg = Leg(variant, seed, recipe, prepare, tokens, tree, train)
         if variant.config.role == "compare":
             check_search(recipe, variant.name)
-            for setting in DECODE_SETTINGS[recipe.decode.inventory]:
+            for setting in DECODE_SETTINGS[recipe.decode.inventories]:
                 decode = self._decode(leg, setting)
                 leg.decodes[setting] = decode
                 leg.scores[setting] = self._score(leg, setting, decode)
@@ -274,12 +276,17 @@ class _Planner:
             "weights": leg.train.folder / work.FINAL / WEIGHTS,
         }
         if config.lm is not None:
-            inputs["language model"] = Path(config.lm)
+            inputs["language model"] = config.lm
+        if config.inventory is not None:
+            inputs["inventory"] = config.inventory
         by_inventory = setting == "inventory"
         return self._stage(
             (f"runs/{leg.variant.name}/seed-{leg.seed}/decode-{setting}",),
             "decode",
-            {**config.model_dump(mode="json"), "inventory": by_inventory},
+            {
+                **config.model_dump(mode="json", exclude=MACHINE_KEYS | {"inventories"}),
+                "inventory": by_inventory,
+            },
             lambda folder: decode_test_set(
                 config,
                 setting,

@@ -9,7 +9,9 @@ from typing import Any
 from arborvox.errors import ArborvoxError
 from arborvox.score.counts import METRICS_OF_UNIT, Metric, metrics_of
 
-FORMAT_KEY, FORMAT_VERSION = "arborvox_hypotheses", 1
+FORMAT_KEY, FORMAT_VERSION = "arborvox_hypotheses", 2
+# Version 1 did not say by checksums what it was decoded from: enough to be scored.
+READABLE_VERSIONS = (1, 2)
 UNKNOWN_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # what <unk> is in a decoded text
 
 
@@ -83,13 +85,13 @@ def _read_transcriptions(path: Path, lines: Iterable[bytes]) -> list[Transcripti
 
 
 def _read_header(path: Path, line: bytes) -> dict[str, Any]:
-    # {"arborvox_hypotheses": 1, "run": "runs/ca", "mode": "ctc-greedy", "unit": "char", ...}
+    # {"arborvox_hypotheses": 2, "run": "runs/ca", "mode": "ctc-greedy", "unit": "char", ...}
     header = _parse(line, path, 1) if line.strip() else {}
     if FORMAT_KEY not in header:
         raise ArborvoxError(
             f"{path}, line 1: no header of a hypothesis file; `arborvox decode` writes one."
         )
-    if header[FORMAT_KEY] != FORMAT_VERSION:
+    if header[FORMAT_KEY] not in READABLE_VERSIONS:
         raise ArborvoxError(
             f"{path}, line 1: version {header[FORMAT_KEY]!r} of the format, this program reads "
             f"{FORMAT_VERSION}; decode again with this version."
@@ -106,9 +108,10 @@ def _parse(line: bytes, path: Path, number: int) -> dict[str, Any]:
         value = json.loads(line)
     except UnicodeDecodeError:
         raise ArborvoxError(f"{path}, line {number}: not UTF-8 text; decode again.") from None
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also too deep, and numbers of 5,000 digits
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise ArborvoxError(
-            f"{path}, line {number}: not valid JSON ({error.msg}); if decoding was interrupted "
+            f"{path}, line {number}: not valid JSON ({reason}); if decoding was interrupted "
             "there, run it again and it resumes."
         ) from None
     if not isinstance(value, dict):
@@ -126,6 +129,8 @@ def _transcription(entry: Mapping[str, Any], place: str) -> Transcription:
                 f"{place}: {key!r} is {'missing' if value is None else 'not a text'}; "
                 "only utterances with id, language, reference and text can be scored."
             )
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise ArborvoxError(f"{place}: {key!r} holds half a character (a surrogate).")
         texts[key] = value
     num_unknown = entry.get("num_unknown", texts["text"].count(UNKNOWN_CHARACTER))
     if not isinstance(num_unknown, int) or num_unknown < 0:

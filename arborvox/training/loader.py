@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from torch.utils.data import DataLoader, Dataset
 
 from arborvox.batching import cut_batches
 from arborvox.console import progress
-from arborvox.data import Batch, BatchReader, Order, UtteranceTable
+from arborvox.data import BatchReader, Order, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.features import CMVN, feature_sums
 from arborvox.processes import count_cores
@@ -30,6 +31,16 @@ CAN_SEE_SENDERS = hasattr(signal, "sigtimedwait")  # not on macOS
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 
 
+Made = TypeVar("Made", covariant=True)
+
+
+class Reader(Protocol[Made]):
+    """Makes something of an order, the same in any process."""
+
+    def read(self, order: Order) -> Made:
+        """Return what was ordered."""
+
+
 class _PackedBatches(Dataset[bytes]):
     """Lets a DataLoader look batches up by their order.
 
@@ -37,7 +48,7 @@ class _PackedBatches(Dataset[bytes]):
     full, as in small containers, PyTorch loses the batch and waits for it for ever.
     """
 
-    def __init__(self, reader: BatchReader) -> None:
+    def __init__(self, reader: Reader[Any]) -> None:
         self._reader = reader
 
     def __getitem__(self, order: Order) -> bytes:
@@ -45,8 +56,8 @@ class _PackedBatches(Dataset[bytes]):
 
 
 def load_batches(
-    reader: BatchReader, orders: Iterable[Order], workers: int
-) -> Generator[Batch, None, None]:
+    reader: Reader[Made], orders: Iterable[Order], workers: int
+) -> Generator[Made, None, None]:
     """Yield the batch of each order, in their order, whatever the number of workers."""
     if workers == 0:
         yield from map(reader.read, orders)

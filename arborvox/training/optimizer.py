@@ -2,25 +2,39 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from arborvox.config import TrainConfig
+from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_weights
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Build Adam without decay, or AdamW with decay of the matrices only."""
+def make_optimizer(model: ASR, config: TrainConfig) -> torch.optim.Optimizer:
+    """Build Adam without decay, or AdamW with decay of the matrices only.
+
+    Each group's rate is the schedule's times its `rate_factor`.
+    """
+    given = {id(p) for p in model.encoder.given_parameters()}
     parameters = [p for p in model.parameters() if p.requires_grad]
-    if config.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
-    # Decay would pull norms' scales and biases to 0 without making the function simpler.
-    groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    fresh = [p for p in parameters if id(p) not in given]
+    parts = [(fresh, 1.0)]
+    if given:
+        factor = (config.encoder_learning_rate or config.learning_rate) / config.learning_rate
+        parts.append(([p for p in parameters if id(p) in given], factor))
+    groups: list[dict[str, Any]] = []
+    for part, factor in parts:
+        if config.optimizer == "adam":
+            groups.append({"params": part, "rate_factor": factor})
+            continue
+        # Decay would pull norms' scales and biases to 0 without making the function simpler.
+        matrices, others = [p for p in part if p.dim() > 1], [p for p in part if p.dim() <= 1]
+        for members, decay in ((matrices, config.weight_decay), (others, 0.0)):
+            groups.append({"params": members, "weight_decay": decay, "rate_factor": factor})
+    make = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    return make(groups, lr=config.learning_rate, fused=True)
 
 
 def average_weights(checkpoints: Sequence[Path]) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from rich.progress import Progress as Bar
 
 from arborvox.console import console, say, shows_progress
 from arborvox.files import write_text_atomic
-from arborvox.training.state import RunFolder
+from arborvox.training.state import Progress, RunFolder
 
 PLAIN_LINE_EVERY_S = 30.0
 
@@ -45,10 +45,10 @@ class StepMeasures:
 class Records:
     """Appends measurements; after a resume it continues where the state says, not where it was."""
 
-    def __init__(self, run: RunFolder, step: int) -> None:
-        _keep_until(run.metrics, step)
+    def __init__(self, run: RunFolder, progress: Progress) -> None:
+        _drop_what_comes_again(run.metrics, progress)
         self._file = run.metrics.open("a", encoding="utf-8")
-        self._board = _open_tensorboard(run.tensorboard, step)
+        self._board = _open_tensorboard(run.tensorboard, progress.step)
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
         """Add a line such as {"kind": "train", "step": 7, "loss": 3.2, ...}."""
@@ -125,9 +125,19 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
 
 
-def _keep_until(path: Path, step: int) -> None:
-    """Drop records of steps that will be taken again."""
-    kept = [record for record in read_records(path) if record["step"] <= step]
+def _drop_what_comes_again(path: Path, progress: Progress) -> None:
+    """Drop records of steps that will be taken, of evaluations that will be made, and of the end.
+
+    A kill may have come after a line was written and before the state that knows of it.
+    """
+    evaluated = {evaluation.step for evaluation in progress.evaluations}
+    kept = [
+        record
+        for record in read_records(path)
+        if record["step"] <= progress.step
+        and record["kind"] != "final"
+        and (record["kind"] != "dev" or record["step"] in evaluated)
+    ]
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in kept]
     write_text_atomic(path, "".join(lines))
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from arborvox.config import Recipe, TrainConfig, load_resolved_recipe, show_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.files import atomic_folder, read_json, write_json_atomic, write_text_atomic
-from arborvox.model.checkpoint import recipe_version
+from arborvox.model.checkpoint import ENCODER, recipe_version
 
 STATE_VERSION = 1
 
@@ -117,6 +117,7 @@ class RunFolder:
         self.curves = root / "curves.png"
         self.skipped = root / "skipped.tsv"
         self.final = root / "final"
+        self.lock = root / ".lock"
 
     def claim(self, recipe: Recipe, *, same_start: bool = False) -> None:
         """Make the folder this recipe's; refuse one that was made by another recipe.
@@ -149,6 +150,11 @@ class RunFolder:
             if (path / "trainer.json").exists() and (self.checkpoints / path.name).exists()
         ]
         return found[-1] if found else None
+
+    def encoder_files(self) -> Path | None:
+        """Return where the run keeps what its encoder is made from, once it has saved that."""
+        state = self.newest_state()
+        return None if state is None else self.checkpoints / state.name / ENCODER
 
     def prune(self, progress: Progress, keep: int, average_best: int) -> None:
         """Delete the models and states that are neither among the newest nor among the best."""

@@ -1,6 +1,9 @@
 """`arborvox decode` and `arborvox transcribe` as a user meets them."""
 
+import errno
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,8 +13,11 @@ import soundfile
 import typer
 from typer.testing import CliRunner
 
+from arborvox import recognizer
 from arborvox.cli.decode import register
+from arborvox.config import DecodeConfig
 from arborvox.errors import ArborvoxError
+from arborvox.files import write_text_atomic
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "decode"))
 from checkpoints import make_checkpoint
@@ -30,6 +36,11 @@ def write_sound(path: Path, seconds: float = 1.0) -> Path:
     path.parent.mkdir(exist_ok=True)
     soundfile.write(path, 0.1 * chance.normal(size=round(16000 * seconds)), 16000)
     return path
+
+
+def write_odd_name(folder: Path) -> Path:
+    """Write a recording whose name is Latin-1, as old archives have them."""
+    return write_sound(folder / "cafe.wav").rename(folder / os.fsdecode(b"caf\xe9.wav"))
 
 
 def call(*arguments: object) -> tuple[int, str]:
@@ -66,6 +77,103 @@ def test_a_failing_file_does_not_stop_the_others(run: Path, tmp_path: Path) -> N
     code, _ = call("transcribe", run, *files, "--out", out, "--mode", "ctc-greedy")
     assert code == 1
     assert [path.name for path in out.iterdir()] == ["good.txt"]
+
+
+def test_odd_names_cost_only_themselves(run: Path, tmp_path: Path) -> None:
+    """A name that is not UTF-8 is no trouble; one that leaves no room for an ending is named."""
+    odd = write_odd_name(tmp_path)
+    long = write_sound(tmp_path / ("n" * 245 + ".wav"))
+    longest = write_sound(tmp_path / ("m" * 251 + ".wav"))
+    files = [odd, longest, long, write_sound(tmp_path / "good.wav")]
+    out = tmp_path / "out"
+    code, _ = call(
+        "transcribe", run, *files, "--out", out, "--mode", "ctc-greedy", "--format", "json"
+    )
+    assert code == 1  # m….json would have 256 bytes
+    names = {os.fsencode(path.name) for path in out.iterdir()}
+    assert names == {b"caf\xe9.json", b"n" * 245 + b".json", b"good.json"}
+    code, told = call("transcribe", run, odd, long, "--mode", "ctc-greedy")
+    assert code == 0
+    assert "good" not in told
+
+
+def test_names_that_are_not_utf8_reach_a_real_terminal(run: Path, tmp_path: Path) -> None:
+    odd = write_odd_name(tmp_path)
+    words = ["-m", "arborvox", "transcribe", run, odd, odd, "--mode", "ctc-greedy"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(b"caf\xe9.wav:\n") == 2
+
+
+def test_a_full_disk_is_named_with_its_file(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(path: Path, text: str) -> None:
+        if path.name == "a.txt":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_text_atomic(path, text)
+
+    monkeypatch.setattr(recognizer, "write_text_atomic", fail)
+    files = [write_sound(tmp_path / name) for name in ("a.wav", "b.wav")]
+    code = recognizer.transcribe_files(
+        run, files, DecodeConfig(mode="ctc-greedy"), kind="txt", out=tmp_path / "out"
+    )
+    assert code == 1
+    told = capsys.readouterr().err
+    assert "a.wav" in told and "a.txt: No space left on device" in told
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["b.txt"]
+
+
+def test_folders_are_walked_and_mirrored(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in/b").mkdir(parents=True)
+    for name in ("z.wav", "b/x.FLAC", "b/x.y.ogg"):
+        write_sound(tmp_path / "in" / name)
+    (tmp_path / "in/notes.txt").write_text("no sound")
+    (tmp_path / "in/b/broken.mp3").write_text("no sound either")
+    alone = write_sound(tmp_path / "alone.wav")
+    out = tmp_path / "out"
+    arguments = ("transcribe", run, tmp_path / "in", alone, "--mode", "ctc-greedy")
+    code, _ = call(*arguments, "--out", out)
+    assert code == 1  # for the recording that is none
+    found = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.txt"))
+    assert found == ["alone.txt", "b/x.txt", "b/x.y.txt", "z.txt"]
+    code, told = call(*arguments)
+    heads = [line for line in told.splitlines() if line.startswith(str(tmp_path))]
+    assert [Path(head.rstrip(":")).name for head in heads] == [
+        "z.wav", "x.FLAC", "x.y.ogg", "alone.wav",
+    ]  # fmt: skip
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ArborvoxError, match=r"empty holds no recordings; they end in .*\.wav"):
+        call("transcribe", run, tmp_path / "empty")
+
+
+def test_decode_uses_the_recipes_own_search(tmp_path: Path) -> None:
+    """A recipe tuned with a CTC weight of 0.5 is decoded with it, unless an option says other."""
+    run = make_checkpoint(tmp_path / "run", decode={"ctc_weight": 0.5, "beam": 2})
+    sound = write_sound(tmp_path / "x.wav")
+    cut = {
+        "id": "x", "start": 0, "duration": 1.0, "channel": 0, "type": "MonoCut",
+        "supervisions": [{"id": "x", "recording_id": "x", "start": 0, "duration": 1.0,
+                          "text": "a b", "language": "x-x"}],
+        "recording": {"id": "x", "sources": [
+            {"type": "file", "channels": [0], "source": str(sound)}],
+            "sampling_rate": 16000, "num_samples": 16000, "duration": 1.0},
+    }  # fmt: skip
+    cuts = tmp_path / "cuts.jsonl"
+    cuts.write_text(json.dumps(cut) + "\n")
+    for options, weight in (((), 0.5), (("--ctc-weight", 0.1), 0.1)):
+        out = tmp_path / f"{weight}.jsonl"
+        assert call("decode", run, cuts, "--out", out, *options)[0] == 0
+        header = json.loads(out.read_text().splitlines()[0])
+        assert (header["mode"], header["beam"]) == ("joint", 2)
+        assert header["settings"]["ctc_weight"] == weight
+
+
+def test_devices_are_checked(run: Path, tmp_path: Path) -> None:
+    sound = write_sound(tmp_path / "x.wav")
+    assert call("transcribe", run, sound, "--device", "cpu", "--mode", "ctc-greedy")[0] == 0
+    with pytest.raises(ArborvoxError, match="Device cuda:99 cannot be used"):
+        call("transcribe", run, sound, "--device", "cuda:99")
 
 
 def test_two_files_never_share_a_transcript(run: Path, tmp_path: Path) -> None:

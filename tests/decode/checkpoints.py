@@ -21,6 +21,8 @@ def make_checkpoint(
     languages: tuple[str, ...] = ("x-x",),
     language_tags: bool = False,
     max_duration_s: float = 30.0,
+    decode: dict[str, object] | None = None,
+    seed: int = 1,
     **model_keys: object,
 ) -> Path:
     """Write a checkpoint with seeded weights; keywords are keys of the recipe's model section."""
@@ -31,9 +33,10 @@ def make_checkpoint(
         "name": "tiny",
         "model": {"size": "tiny", **model_keys},
         "train": {"max_duration_s": max_duration_s},
+        "decode": decode or {},
     }
     recipe = validate_recipe(sections, name="test")
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     model = ASR(recipe.model, recipe.features, len(units), tree).eval()
     for output in (model.output, model.ctc.output if model.ctc else None):
         if output is not None:

@@ -9,10 +9,11 @@ import pytest
 import torch
 from tiny_models import UNITS, MakeModel, Speech
 
-from arborvox.decode.attention import BeamSettings, attention_beam
+from arborvox.decode.attention import attention_beam
 from arborvox.decode.ctc import ctc_beam
 from arborvox.decode.language_model import LanguageModel, load_language_model, read_token
 from arborvox.decode.network import Network
+from arborvox.decode.settings import BeamSettings
 from arborvox.errors import ArborvoxError
 from arborvox.tokens.tokenizer import Tokenizer
 
@@ -129,11 +130,10 @@ def test_fusion_in_the_prefix_beam_adds_the_weighted_score(
 ) -> None:
     network = Network(make_model(), inventory=inventory)
     encoded = network.encode(speech[0][:1, :19], torch.tensor([19]))
-    plain = ctc_beam(network, encoded, beam=1600, num_best=1600)[0]
+    plain = ctc_beam(network, encoded, BeamSettings(beam=1600, num_best=1600))[0]
     scores = {hypothesis.tokens: hypothesis.score for hypothesis in plain}
-    fused = ctc_beam(
-        network, encoded, beam=1600, num_best=50, lm=lm, lm_weight=0.7, length_bonus=-0.1
-    )[0]
+    settings = BeamSettings(beam=1600, num_best=50, lm=lm, lm_weight=0.7, length_bonus=-0.1)
+    fused = ctc_beam(network, encoded, settings)[0]
     for hypothesis in fused:
         lm_score = log10_prob(lm, [*hypothesis.tokens, END]) * math.log(10)
         expected = scores[hypothesis.tokens] + 0.7 * lm_score - 0.1 * len(hypothesis.tokens)

@@ -12,11 +12,15 @@ from tiny_models import UNITS, MakeModel, Speech, one_by_one
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.decode.attention import BeamSettings, attention_beam, attention_greedy
-from arborvox.decode.ctc import ctc_beam, ctc_greedy
+from arborvox.config.choices import Search, values_of
+from arborvox.decode import searches
+from arborvox.decode.attention import attention_beam
+from arborvox.decode.ctc import ctc_beam
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.network import Encoded, Network
 from arborvox.decode.rescoring import attention_rescoring
+from arborvox.decode.searches import SearchKind
+from arborvox.decode.settings import BeamSettings
 from arborvox.errors import ArborvoxError
 from arborvox.model import decoder
 from arborvox.model.asr import ASR
@@ -24,20 +28,23 @@ from arborvox.model.asr import ASR
 BLANK = len(UNITS)
 WRITTEN = range(1, len(UNITS))  # all but <eos>
 
-SEARCHES: dict[str, Callable[[Network, Encoded], list[Hypothesis]]] = {
-    "ctc-greedy": ctc_greedy,
-    "ctc-beam": lambda n, e: [best[0] for best in ctc_beam(n, e, beam=4)],
-    "attention-greedy": lambda n, e: attention_greedy(n, e, max_tokens=9),
-    "attention-beam": lambda n, e: [
-        best[0] for best in attention_beam(n, e, BeamSettings(beam=4, max_tokens=9))
-    ],
-    "joint": lambda n, e: [
-        best[0] for best in attention_beam(n, e, BeamSettings(beam=4, ctc_weight=0.3))
-    ],
-    "rescoring": lambda n, e: [
-        best[0] for best in attention_rescoring(n, e, beam=4, ctc_weight=0.5)
-    ],
-}
+
+def first_best(kind: SearchKind) -> Callable[[Network, Encoded], list[Hypothesis]]:
+    """Return a search with settings of its own kind."""
+    settings = BeamSettings(
+        beam=4 if kind.wide else 1,
+        ctc_weight=0.4 if kind.weighs_ctc else 0.0,
+        max_tokens=None if kind.needs_ctc else 9,
+    )
+    return lambda n, e: [best[0] for best in kind.run(n, e, settings)]
+
+
+SEARCHES = {name: first_best(kind) for name, kind in searches.SEARCHES.items()}
+
+
+def test_every_choice_has_its_search() -> None:
+    assert tuple(searches.SEARCHES) == values_of(Search)
+    assert set(searches.AUTO) <= set(searches.SEARCHES)
 
 
 def ctc_log_prob(model: ASR, features: Tensor, tokens: tuple[int, ...]) -> float:
@@ -174,7 +181,7 @@ def test_wide_prefix_beam_equals_exhaustive_search(make_model: MakeModel, speech
     features = speech[0][0, :19]
     encoded = network.encode(features[None], torch.tensor([19]))
     assert encoded.lens.tolist() == [4]
-    found = ctc_beam(network, encoded, beam=1600, num_best=30)[0]
+    found = ctc_beam(network, encoded, BeamSettings(beam=1600, num_best=30))[0]
     scores = {tokens: ctc_log_prob(model, features, tokens) for tokens in all_transcripts(3)}
     scores |= {h.tokens: ctc_log_prob(model, features, h.tokens) for h in found}
     ranked = sorted(scores.items(), key=lambda entry: -entry[1])[:30]
@@ -187,8 +194,9 @@ def test_rescoring_ranks_by_decoder_and_ctc(make_model: MakeModel, speech: Speec
     model = make_model()
     network = Network(model)
     encoded = network.encode(*speech)
-    proposed = ctc_beam(network, encoded, beam=5, num_best=5)
-    rescored = attention_rescoring(network, encoded, beam=5, num_best=5, ctc_weight=0.4)
+    settings = BeamSettings(beam=5, num_best=5, ctc_weight=0.4)
+    proposed = ctc_beam(network, encoded, settings)
+    rescored = attention_rescoring(network, encoded, settings)
     for given, found, (features, _) in zip(proposed, rescored, one_by_one(speech), strict=True):
         assert {h.tokens for h in given} == {h.tokens for h in found}
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
@@ -203,7 +211,7 @@ def test_rescoring_ranks_by_decoder_and_ctc(make_model: MakeModel, speech: Speec
 def test_greedy_is_a_beam_of_one(make_model: MakeModel, speech: Speech) -> None:
     model = make_model()
     network = Network(model)
-    greedy = attention_greedy(network, network.encode(*speech), max_tokens=9)
+    greedy = SEARCHES["attention-greedy"](network, network.encode(*speech))
     for found, (features, _) in zip(greedy, one_by_one(speech), strict=True):
         assert found.tokens == plain_attention_beam(model, features[0], beam=1, max_tokens=9)[0][0]
 
@@ -212,7 +220,7 @@ def test_greedy_ctc_merges_repeats_and_drops_blanks(make_model: MakeModel) -> No
     network = Network(make_model())
     labels = np.array([[2, 2, BLANK, 2, 3, 3, BLANK, BLANK, 4]])
     network.ctc_best = lambda _: (np.full(labels.shape, -0.5, np.float32), labels)  # type: ignore[method-assign]
-    found = ctc_greedy(network, Encoded(torch.zeros(1, 9, 1), torch.tensor([8])))[0]
+    found = SEARCHES["ctc-greedy"](network, Encoded(torch.zeros(1, 9, 1), torch.tensor([8])))[0]
     assert found.tokens == (2, 2, 3)
     assert found.frames == ((0, 2), (3, 4), (4, 6))
     assert found.score == pytest.approx(-4.0)
@@ -229,13 +237,32 @@ def test_output_length_can_be_forced(make_model: MakeModel, speech: Speech) -> N
 
 
 @torch.no_grad()
+def test_a_dead_end_is_cut_off(make_model: MakeModel, speech: Speech) -> None:
+    """Where CTC has no frames left for what the decoder wants to go on with, the search ends."""
+    network = Network(make_model())
+    topk = network.topk
+
+    def insist(states: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+        values, ids = topk(states, k)
+        return values[..., :1], np.full_like(ids[..., :1], 2)  # the same token, and never <eos>
+
+    network.topk = insist  # type: ignore[method-assign]
+    encoded = network.encode(*speech)
+    found = attention_beam(network, encoded, BeamSettings(beam=2, ctc_weight=0.1))
+    for best, frames in zip(found, encoded.lens.tolist(), strict=True):
+        # A token again needs a blank in between.
+        assert best[0].tokens == (2,) * ((frames + 1) // 2)
+        assert math.isfinite(best[0].score)
+
+
+@torch.no_grad()
 def test_missing_branches_are_named(make_model: MakeModel, speech: Speech) -> None:
     ctc_only = Network(make_model(decoder="none"))
     with pytest.raises(ArborvoxError, match="no attention decoder"):
-        attention_greedy(ctc_only, ctc_only.encode(*speech))
+        SEARCHES["attention-greedy"](ctc_only, ctc_only.encode(*speech))
     attention_only = Network(make_model(ctc_weight=0.0))
     with pytest.raises(ArborvoxError, match="no CTC branch"):
-        ctc_greedy(attention_only, attention_only.encode(*speech))
+        SEARCHES["ctc-greedy"](attention_only, attention_only.encode(*speech))
 
 
 @torch.no_grad()

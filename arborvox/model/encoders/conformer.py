@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from arborvox.config import ModelConfig
 from arborvox.model.attention import RelativeSelfAttention
 from arborvox.model.dropout import Dropout
-from arborvox.model.encoders.log_mel import LogMelEncoder, Waves
+from arborvox.model.encoders.log_mel import LogMelEncoder
+from arborvox.model.encoders.stack import Waves
 from arborvox.model.layers import ConvolutionModule, FeedForward, Padding
 
 

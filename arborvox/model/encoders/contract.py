@@ -1,6 +1,7 @@
 """What every encoder promises; nobody else in the code knows which one is there."""
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 
 from torch import Tensor, nn
 
@@ -14,6 +15,7 @@ class SpeechEncoder(nn.Module, ABC):
     """Frames of its own input in, states of width `model.width` out.
 
     An utterance's states are the same alone and in a batch, whatever stands in the padding.
+    `home` is where a checkpoint keeps the encoder's `files`, once there is one.
     """
 
     layers: nn.ModuleList  # what is repeated, lowest first
@@ -21,9 +23,17 @@ class SpeechEncoder(nn.Module, ABC):
     input: SpeechInput
     description: str  # what it is in a few words, for the model card
 
+    def __init__(
+        self, config: ModelConfig, features: FeaturesConfig, home: Path | None = None
+    ) -> None:
+        super().__init__()
+        self.input = self.make_input(config, features, home)
+
     @classmethod
     @abstractmethod
-    def make_input(cls, config: ModelConfig, features: FeaturesConfig) -> SpeechInput:
+    def make_input(
+        cls, config: ModelConfig, features: FeaturesConfig, home: Path | None = None
+    ) -> SpeechInput:
         """Return what turns samples into the encoder's frames, without building the encoder."""
 
     @abstractmethod
@@ -36,3 +46,34 @@ class SpeechEncoder(nn.Module, ABC):
     def set_statistics(self, statistics: CMVN) -> None:
         """Take the frames' mean and deviation over the training data, if the input wants them."""
         raise NotImplementedError(f"{type(self).__name__} normalizes without statistics")
+
+    def load_start(self) -> None:
+        """Take the weights that it starts from, where it does not start from chance."""
+
+    def files(self) -> dict[str, str]:
+        """Return what a checkpoint must keep for the encoder beside its weights, by file name."""
+        return {}
+
+    def card_rows(self) -> list[tuple[str, str]]:
+        """Return what the model card must tell of where the encoder comes from."""
+        return []
+
+    def pack(self) -> None:
+        """Lay out bf16 weights for the processor where that is faster; no more training then."""
+
+    def given_parameters(self) -> list[nn.Parameter]:
+        """List the parameters that do not start from chance: they may learn at another rate."""
+        return []
+
+    @property
+    def states_input(self) -> SpeechInput | None:
+        """Describe states that training never changes, as an input to cache; None if all learns."""
+        return None
+
+    def frozen_states(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what `states_input` describes, (B, T, M), (B,) -> (B, T', M'), (B,)."""
+        raise NotImplementedError(f"{type(self).__name__} has no frozen part")
+
+    def take_states(self) -> None:
+        """Expect cached states instead of the input's frames from now on."""
+        raise NotImplementedError(f"{type(self).__name__} has no frozen part")

@@ -1,5 +1,6 @@
 """Encoders of our own: normalized log-mel frames, a front end, layers with relative positions."""
 
+from pathlib import Path
 from typing import ClassVar, Self
 
 import torch
@@ -7,38 +8,33 @@ from torch import Tensor, nn
 
 from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.features import CMVN, LogMel
-from arborvox.model.attention import sinusoids
-from arborvox.model.dropout import Dropout
-from arborvox.model.encoders.contract import EncoderStates, SpeechEncoder
+from arborvox.model.encoders.contract import EncoderStates
+from arborvox.model.encoders.stack import StackedEncoder, padded_frames
 from arborvox.model.encoders.subsampling import FRAMES_A_STATE, MIN_FRAMES, Subsampling
-from arborvox.model.layers import Padding
-
-Waves = tuple[Tensor, Tensor]
 
 
-class LogMelEncoder(SpeechEncoder):
+class LogMelEncoder(StackedEncoder):
     """Log-mel frames in, one vector for every four of them out; the layers are a subclass's."""
 
     make_layer: ClassVar[type[nn.Module]]  # of one ModelConfig
     cmvn_mean: Tensor
     cmvn_istd: Tensor
 
-    def __init__(self, config: ModelConfig, features: FeaturesConfig) -> None:
-        super().__init__()
-        self.input = self.make_input(config, features)
+    def __init__(
+        self, config: ModelConfig, features: FeaturesConfig, home: Path | None = None
+    ) -> None:
+        super().__init__(config, features, home)
         self.state_s = FRAMES_A_STATE * self.input.frame_s
         self.description = f"{config.encoder}, {config.encoder_layers} layers, width {config.width}"
         self.register_buffer("cmvn_mean", torch.zeros(self.input.width))
         self.register_buffer("cmvn_istd", torch.ones(self.input.width))
-        self.head_size = config.width // config.heads
         self.subsampling = Subsampling(self.input.width, config.channels, config.width)
-        self.dropout = Dropout(config.dropout)
-        self.layers = nn.ModuleList(self.make_layer(config) for _ in range(config.encoder_layers))
-        self.final_norm = nn.LayerNorm(config.width)
-        self.middle = len(self.layers) // 2 if config.middle_ctc > 0 else None
+        self._build_stack(config, self.make_layer)
 
     @classmethod
-    def make_input(cls, config: ModelConfig, features: FeaturesConfig) -> LogMel:
+    def make_input(
+        cls, config: ModelConfig, features: FeaturesConfig, home: Path | None = None
+    ) -> LogMel:
         """Return Kaldi's filter banks as the features section describes them."""
         return LogMel(features, min_frames=MIN_FRAMES)
 
@@ -49,16 +45,7 @@ class LogMelEncoder(SpeechEncoder):
 
     def forward(self, frames: Tensor, lens: Tensor) -> EncoderStates:
         """Normalize and encode, (B, T, M), (B,) -> (B, T', D), (B,)."""
-        x, out_lens = self.subsampling(self._normalize(frames, lens), lens)
-        x = self.dropout(x)
-        waves = sinusoids(x.shape[1], self.head_size, like=x)
-        padding = Padding.of(out_lens, x.shape[1], x.dtype)
-        middle = None
-        for number, layer in enumerate(self.layers, start=1):
-            x = layer(x, waves, padding)
-            if number == self.middle:
-                middle = self.final_norm(x)
-        return self.final_norm(x), out_lens, middle
+        return self._run_stack(*self.subsampling(self._normalize(frames, lens), lens))
 
     def bfloat16(self) -> Self:
         """Convert the weights; frames are normalized as exactly as they were measured."""
@@ -68,8 +55,7 @@ class LogMelEncoder(SpeechEncoder):
         return self
 
     def _normalize(self, frames: Tensor, lens: Tensor) -> Tensor:
-        padded = torch.arange(frames.shape[1], device=frames.device) >= lens[:, None]
+        padding = padded_frames(frames, lens)
         frames = (frames - self.cmvn_mean) * self.cmvn_istd
         # Filled, not multiplied by 0: what stands in the padding may be anything, NaN too.
-        frames = frames.masked_fill(padded[:, :, None], 0.0)
-        return frames.to(self.final_norm.weight.dtype)
+        return frames.masked_fill(padding, 0.0).to(self.final_norm.weight.dtype)

@@ -1,0 +1,24 @@
+"""How far and by what every search looks."""
+
+from dataclasses import dataclass
+
+from arborvox.decode.language_model import LanguageModel
+
+
+@dataclass(frozen=True)
+class BeamSettings:
+    """How far and by what a beam search looks."""
+
+    beam: int
+    num_best: int = 1
+    ctc_weight: float = 0.0  # the decoder's part is 1 - ctc_weight
+    lm: LanguageModel | None = None
+    lm_weight: float = 0.0
+    length_bonus: float = 0.0
+    min_tokens: int = 0
+    max_tokens: int | None = None  # never more than there are frames
+
+    @property
+    def scores_only_fall(self) -> bool:
+        """Whether a longer hypothesis is never better than a shorter one that it begins with."""
+        return self.length_bonus <= 0.0

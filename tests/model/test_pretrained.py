@@ -1,0 +1,204 @@
+"""Pretrained encoders: their states are `transformers`' own, alone and in a batch."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+pytest.importorskip("transformers")
+
+import transformers
+from tiny_pretrained import MODELS, WIDTH, make_model, save_model
+
+from arborvox.config import FeaturesConfig, ModelConfig, Recipe
+from arborvox.errors import ArborvoxError
+from arborvox.model.asr import ASR
+from arborvox.model.checkpoint import load_checkpoint, save_checkpoint
+from arborvox.model.encoders import make_input
+from arborvox.model.encoders.pretrained.inputs import WhisperMel, slaney_bands
+from arborvox.tokens.tokenizer import Tokenizer
+from arborvox.tree import CodeTree
+
+RATE = 16_000
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder for every model, made once."""
+    root = tmp_path_factory.mktemp("models")
+    return {name: save_model(name, root / name) for name in MODELS}
+
+
+def make_asr(folder: Path, **keys: Any) -> ASR:
+    """Build a network on a pretrained model and take its weights."""
+    settings = {"size": "tiny", "output": "softmax", "encoder": "pretrained", **keys}
+    config = ModelConfig.model_validate({**settings, "pretrained": str(folder)})
+    torch.manual_seed(2)
+    model = ASR(config, FeaturesConfig(), 7, None).eval()
+    model.encoder.load_start()
+    return model
+
+
+def speech(seconds: float, seed: int = 0) -> np.ndarray:
+    """Return noise that swells and fades."""
+    count = int(seconds * RATE)
+    swell = np.sin(np.linspace(0.0, 9.0, count)) ** 2
+    return (np.random.default_rng(seed).normal(size=count) * swell * 0.1).astype(np.float32)
+
+
+def own_states(name: str, samples: np.ndarray, folder: Path) -> list[Tensor]:
+    """Return all hidden states as `transformers` computes them, (T', D) each."""
+    model = make_model(name)
+    with torch.no_grad():
+        if name == "whisper":
+            extractor = transformers.WhisperFeatureExtractor.from_pretrained(folder)
+            bands = torch.from_numpy(extractor._np_extract_fbank_features(samples[None], "cpu"))
+            # Its code insists on its longest length; its layers do not.
+            encoder = model.encoder
+            x = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(bands.float()))))
+            x = x.transpose(1, 2)
+            states = [x := x + encoder.embed_positions.weight[: x.shape[1]]]
+            states += [x := layer(x, None) for layer in encoder.layers]
+            states[-1] = encoder.layer_norm(x)
+        else:
+            extractor = transformers.AutoFeatureExtractor.from_pretrained(folder)
+            inputs = extractor(samples, sampling_rate=RATE, return_tensors="pt")
+            states = list(model(**inputs, output_hidden_states=True).hidden_states)
+            states[-1] = model(**inputs).last_hidden_state
+            if name == "w2v-bert":  # a frame without a partner is masked
+                states = [state[:, : int(inputs.attention_mask.sum())] for state in states]
+    return [state[0] for state in states]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_states_are_those_of_transformers(folders: dict[str, Path], name: str) -> None:
+    samples = speech(0.83)
+    encoder = make_asr(folders[name], layers="mixture").encoder
+    frames = encoder.input(samples)
+    with torch.no_grad():
+        states, lens = encoder.frozen_states(frames[None], torch.tensor([len(frames)]))
+    expected = own_states(name, samples, folders[name])
+    found = states[0].unflatten(-1, (len(expected), WIDTH)).unbind(1)
+    assert int(lens) == len(expected[0])
+    for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        normed = functional.layer_norm(theirs, theirs.shape[-1:])
+        torch.testing.assert_close(ours, normed, rtol=0, atol=1e-4, msg=f"state {number}")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_batch_changes_nothing(folders: dict[str, Path], name: str) -> None:
+    """Alone or beside others, with garbage in the padding; Whisper's windows included."""
+    model = make_asr(folders[name])
+    pieces = [model.encoder.input(speech(s, i)) for i, s in enumerate((0.9, 0.03, 2.3, 0.4))]
+    lens = torch.tensor([len(piece) for piece in pieces])
+    padded = pad_sequence(pieces, batch_first=True, padding_value=1e4)
+    with torch.no_grad():
+        states, state_lens = model.encode(padded, lens)
+        for row, piece in enumerate(pieces):
+            alone, alone_lens = model.encode(piece[None], lens[row : row + 1])
+            assert int(alone_lens) == int(state_lens[row]) >= 1
+            torch.testing.assert_close(
+                states[row, : int(state_lens[row])], alone[0], rtol=0, atol=2e-5
+            )
+    seconds = state_lens * model.encoder.state_s
+    torch.testing.assert_close(seconds[2].item(), 2.3, rtol=0, atol=0.05)
+
+
+def test_whisper_bands_are_its_own_extractors(folders: dict[str, Path]) -> None:
+    extractor = transformers.WhisperFeatureExtractor.from_pretrained(folders["whisper"])
+    take = make_input(make_asr(folders["whisper"]).config, FeaturesConfig())
+    assert isinstance(take, WhisperMel)
+    np.testing.assert_allclose(
+        slaney_bands(80, 201, RATE), np.asarray(extractor.mel_filters).T, atol=1e-7
+    )
+    for seconds in (0.05, 1.0, 3.7):
+        samples = speech(seconds)
+        theirs = extractor._np_extract_fbank_features(samples[None], "cpu")[0].T
+        np.testing.assert_allclose(take(samples).numpy(), theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["whisper", "wav2vec2", "w2v-bert"])
+def test_shortest_sound_gives_a_state(folders: dict[str, Path], name: str) -> None:
+    model = make_asr(folders[name])
+    for samples in (speech(0.0001), np.zeros(800, np.float32)):
+        frames = model.encoder.input(samples)
+        assert len(frames) >= model.encoder.input.min_frames
+        states, lens = model.encode(frames[None], torch.tensor([len(frames)]))
+        assert int(lens) >= 1
+        assert torch.isfinite(states).all()
+
+
+@pytest.mark.parametrize(
+    ("freeze", "learning"),
+    [("all", set()), (1, {1, 2}), (3, set()), ("none", {0, 1, 2})],
+)
+def test_freeze_says_what_learns(
+    folders: dict[str, Path], freeze: str | int, learning: set[int]
+) -> None:
+    encoder = make_asr(folders["xls-r"], freeze=freeze).encoder
+    layers = encoder.network.layers
+    found = {i for i in range(3) if any(p.requires_grad for p in layers[i].parameters())}
+    assert found == learning
+    below = encoder.network.model.feature_extractor.parameters()
+    assert any(p.requires_grad for p in below) == (freeze == "none")
+    assert bool(encoder.given_parameters()) == bool(learning)
+
+
+def test_layers_choose_what_is_read(folders: dict[str, Path]) -> None:
+    folder = folders["xls-r"]
+    assert make_asr(folder, layers="last").encoder.chosen == (3,)
+    assert make_asr(folder, layers="mixture").encoder.chosen == (0, 1, 2, 3)
+    assert make_asr(folder, layers=[2, 1]).encoder.chosen == (1, 2)
+    with pytest.raises(ArborvoxError, match="no layer 4"):
+        make_asr(folder, layers=[4])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_checkpoint_is_whole(
+    folders: dict[str, Path],
+    name: str,
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    tree: CodeTree,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It loads where the model it was made from is gone, and asks no network."""
+    monkeypatch.setattr("huggingface_hub.snapshot_download", None)
+    folder = save_model(name, tmp_path / "base")
+    model = make_asr(folder)
+    recipe = Recipe.model_validate({"model": model.config, "name": "test"})
+    save_checkpoint(tmp_path / "saved", model, recipe, tokenizer, None)
+    folder.rename(tmp_path / "gone")
+    loaded = load_checkpoint(tmp_path / "saved")
+    frames = model.encoder.input(speech(0.5))
+    assert torch.equal(loaded.model.encoder.input(speech(0.5)), frames)
+    lens = torch.tensor([len(frames)])
+    with torch.no_grad():
+        assert torch.equal(
+            loaded.model.encode(frames[None], lens)[0], model.encode(frames[None], lens)[0]
+        )
+    card = (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
+    assert str(folder) in card
+    assert "| Base model's licence | apache-2.0 |" in card
+    assert "| Base model's languages | fi, sw |" in card
+
+
+def test_half_precision_is_near(folders: dict[str, Path]) -> None:
+    for name in MODELS:
+        model = make_asr(folders[name])
+        frames = model.encoder.input(speech(0.6))
+        lens = torch.tensor([len(frames)])
+        with torch.no_grad():
+            exact = model.encode(frames[None], lens)[0]
+            model.encoder.bfloat16()
+            rough = model.encode(frames[None], lens)[0]
+            model.encoder.pack()
+            packed = model.encode(frames[None], lens)[0]
+        torch.testing.assert_close(packed, rough, rtol=0, atol=0.05)
+        assert rough.dtype == torch.bfloat16
+        assert float((rough.float() - exact).abs().mean()) < 0.1, name
