@@ -19,7 +19,7 @@ LAYERS = [
     {"hsoftmax", "lm"},
     {"corpora", "model"},
     {"data", "decode"},
-    {"recognizer", "training"},
+    {"recognizer", "training", "tuning"},
     {"train"},
     {"doctor", "report"},
     {"pipeline", "serve", "export"},

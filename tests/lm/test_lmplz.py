@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from arborvox.lm import EstimationConfig, estimate_ngrams, measure_perplexity, write_arpa
-from arborvox.lm.arpa import BEGIN, END, UNKNOWN, words_of_units
+from arborvox.lm.arpa import BEGIN, END, SPACE, UNKNOWN
 from arborvox.lm.counting import FIRST_WORD, UNKNOWN_WORD
 from arborvox.tokens import TextCorpus
 
@@ -42,7 +42,8 @@ def kenlm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cut(text: str, unit: str) -> list[str]:
-    return words_of_units(list(text)) if unit == "char" else text.split()
+    """Cut a text into characters or words, as they stand between the spaces of lmplz's input."""
+    return [SPACE if c == " " else c for c in text] if unit == "char" else text.split()
 
 
 @pytest.mark.parametrize(
@@ -64,20 +65,11 @@ def test_perplexity_is_that_of_lmplz(
             model, ([numbers.get(word, UNKNOWN_WORD) for word in sentence] for sentence in test)
         )
         write_arpa(tmp_path / "ours.arpa", model, ["", UNKNOWN, BEGIN, END, *words])
-    estimate: list[str | Path] = [
-        kenlm / "lmplz",
-        "-o",
-        str(order),
-        "--discount_fallback",
-        "-T",
-        tmp_path,
-    ]
-    pruning = ["--prune", *map(str, config.cut_off_by_order)]
+    estimate = [str(kenlm / "lmplz"), "-o", str(order), "--discount_fallback", "-S", "1G"]
+    estimate += ["-T", str(tmp_path), "--prune", *map(str, config.cut_off_by_order)]
     with (tmp_path / "theirs.arpa").open("wb") as arpa:
-        subprocess.run(
-            [*estimate, "-T", str(tmp_path), *pruning], input=_lines(train), stdout=arpa, check=True,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        quiet = subprocess.DEVNULL
+        subprocess.run(estimate, input=_lines(train), stdout=arpa, stderr=quiet, check=True)
     theirs = query(kenlm, tmp_path / "theirs.arpa", test)
     read_by_theirs = query(kenlm, tmp_path / "ours.arpa", test)
     print(f"{unit} {order} {cut_offs}: {ours.value} {theirs} {read_by_theirs}")
