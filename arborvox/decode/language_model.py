@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from arborvox.errors import ArborvoxError
 from arborvox.kernels.compiling import kernel
+from arborvox.lm.arpa import BEGIN, END, SPACE, UNKNOWN
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
 
-BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 # How people write a space in a file whose words are separated by spaces.
-SPACES = ("<space>", "▁", "|", "_")
+SPACES = (SPACE, "▁", "|", "_")
 # What KenLM gives to a word that neither it nor <unk> is listed for, a power of ten.
 UNLISTED_LOG10 = -100.0
 NOT_SCORED = -1  # a language tag: no part of what the language model has read
@@ -107,8 +107,9 @@ def load_language_model(path: Path, tokenizer: Tokenizer) -> LanguageModel:
     words_of_tokens = _words_of_tokens(tokenizer, ids)
     if not any(word in ids for word in tokenizer.units[tokenizer.num_special :]):
         raise ArborvoxError(
-            f"{path} lists none of the model's units ({tokenizer.unit}); train the language model "
-            f"on texts with a space between units, and {SPACES[0]} for the space itself."
+            f"{path} lists none of the model's units ({tokenizer.unit}); make the language model "
+            f"with `arborvox lm` and the model's tokens.json, or of texts with a space between "
+            f"units and {SPACE} for the space itself."
         )
     return _automaton(path, probabilities, ids, words_of_tokens)
 

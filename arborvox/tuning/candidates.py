@@ -103,7 +103,8 @@ def ctc_log_probs(
         frames[:, None].expand(-1, N, -1), targets, torch.full((N,), num_frames), lens,
         blank=num_labels - 1, reduction="none",
     )  # fmt: skip
-    return np.maximum(-losses.numpy(), IMPOSSIBLE)
+    log_probs: NDArray[np.float64] = -losses.numpy()
+    return np.maximum(log_probs, IMPOSSIBLE)
 
 
 def lm_log_probs(lm: LanguageModel | None, transcripts: Sequence[Tokens]) -> NDArray[np.float64]:
