@@ -29,6 +29,7 @@ PROPOSING = (
     Weights(ctc_weight=0.6, lm_weight=0.0, length_bonus=0.5),
     Weights(ctc_weight=0.1, lm_weight=0.5, length_bonus=1.0),
     Weights(ctc_weight=0.6, lm_weight=0.5, length_bonus=0.5),
+    Weights(ctc_weight=0.3, lm_weight=1.2, length_bonus=2.0),
 )
 
 

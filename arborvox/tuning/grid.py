@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 CTC_WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
-LM_WEIGHTS = tuple(round(0.1 * step, 1) for step in range(13))
-LENGTH_BONUSES = tuple(0.25 * step for step in range(-2, 11))
+LM_WEIGHTS = tuple(round(0.1 * step, 1) for step in range(21))
+LENGTH_BONUSES = tuple(0.25 * step for step in range(-2, 17))
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,21 @@
 """The same perplexity as KenLM's own estimator, which is built from a source folder for this."""
 
 import os
-import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
 from pathlib import Path
 
 import pytest
 
-from arborvox.lm import EstimationConfig, estimate_ngrams, measure_perplexity, write_arpa
-from arborvox.lm.arpa import BEGIN, END, SPACE, UNKNOWN
-from arborvox.lm.counting import FIRST_WORD, UNKNOWN_WORD
 from arborvox.tokens import TextCorpus
 
+# How lmplz is called and compared with stands beside the benchmark that does both too.
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from lmplz import SETTINGS, Setting, compare
+
 LARGEST_DIFFERENCE = 0.005
-HELD_OUT_EVERY = 20  # sentences
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_data]
 
@@ -41,52 +41,10 @@ def kenlm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build / "bin"
 
 
-def cut(text: str, unit: str) -> list[str]:
-    """Cut a text into characters or words, as they stand between the spaces of lmplz's input."""
-    return [SPACE if c == " " else c for c in text] if unit == "char" else text.split()
-
-
-@pytest.mark.parametrize(
-    ("unit", "order", "cut_offs"),
-    [("char", 6, (0,)), ("char", 6, (0, 0, 0, 1, 1, 2)), ("word", 3, (0,)), ("word", 5, (0, 0, 1))],
-)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_perplexity_is_that_of_lmplz(
-    unit: str, order: int, cut_offs: tuple[int, ...], kenlm: Path, data_root: Path, tmp_path: Path
+    setting: Setting, kenlm: Path, data_root: Path, tmp_path: Path
 ) -> None:
-    sentences = [cut(sentence.text, unit) for sentence in TextCorpus([data_root / "text"])]
-    test = sentences[::HELD_OUT_EVERY]
-    train = [s for number, s in enumerate(sentences) if number % HELD_OUT_EVERY]
-    words = sorted({word for sentence in train for word in sentence})
-    numbers = {word: number for number, word in enumerate(words, start=FIRST_WORD)}
-    config = EstimationConfig(order, cut_offs)
-    numbered = ([numbers[word] for word in sentence] for sentence in train)
-    with estimate_ngrams(numbered, FIRST_WORD + len(words), config) as model:
-        ours = measure_perplexity(
-            model, ([numbers.get(word, UNKNOWN_WORD) for word in sentence] for sentence in test)
-        )
-        write_arpa(tmp_path / "ours.arpa", model, ["", UNKNOWN, BEGIN, END, *words])
-    estimate = [str(kenlm / "lmplz"), "-o", str(order), "--discount_fallback", "-S", "1G"]
-    estimate += ["-T", str(tmp_path), "--prune", *map(str, config.cut_off_by_order)]
-    with (tmp_path / "theirs.arpa").open("wb") as arpa:
-        quiet = subprocess.DEVNULL
-        subprocess.run(estimate, input=_lines(train), stdout=arpa, stderr=quiet, check=True)
-    theirs = query(kenlm, tmp_path / "theirs.arpa", test)
-    read_by_theirs = query(kenlm, tmp_path / "ours.arpa", test)
-    print(f"{unit} {order} {cut_offs}: {ours.value} {theirs} {read_by_theirs}")
-    assert ours.value == pytest.approx(theirs, rel=LARGEST_DIFFERENCE)
-    assert read_by_theirs == pytest.approx(theirs, rel=LARGEST_DIFFERENCE)
-
-
-def query(kenlm: Path, arpa: Path, sentences: Sequence[Sequence[str]]) -> float:
-    """Return the perplexity, unknown words included, that KenLM's query tells."""
-    done = subprocess.run(
-        [kenlm / "query", "-v", "summary", arpa], input=_lines(sentences), capture_output=True,
-        check=True,
-    )  # fmt: skip
-    found = re.search(r"including OOVs:\s*([\d.]+)", done.stdout.decode())
-    assert found, done.stderr.decode()
-    return float(found[1])
-
-
-def _lines(sentences: Sequence[Sequence[str]]) -> bytes:
-    return "".join(" ".join(sentence) + "\n" for sentence in sentences).encode()
+    found = compare(kenlm, TextCorpus([data_root / "text"]), setting, tmp_path)
+    assert found.ours == pytest.approx(found.theirs, rel=LARGEST_DIFFERENCE)
+    assert found.ours_read_by_query == pytest.approx(found.theirs, rel=LARGEST_DIFFERENCE)
