@@ -7,8 +7,8 @@ sentences are repeated until there are enough words, with changes: of each copy 
 word in five gives way to another of its language, and one in twenty has a letter changed.
 `arborvox lm` reads these files, normalises and cuts them; lmplz gets the same units ready cut, with
 spaces between. Times are of whole processes, the ARPA file included; memory is the highest that a
-process had. KenLM's programs lmplz and query are looked for in --kenlm, or else on the PATH; without
-them there is no comparison.
+process had. KenLM's programs lmplz and query are looked for in --kenlm, or else on the PATH;
+without them there is no comparison.
 """
 
 import argparse
@@ -158,11 +158,11 @@ def main() -> None:
             command = lmplz_command(kenlm, options.order, [0], scratch)
             theirs = watch(command, units, arpa)
             rows.append(("lmplz", theirs, arpa.stat().st_size))
-            header = ("units", "order", "cut-offs", "arborvox lm", "lmplz", "difference (%)")
+            columns = ("units", "order", "cut-offs", "arborvox lm", "lmplz", "difference (%)")
             corpus = list(TextCorpus([options.texts]))
             found = {each: compare(kenlm, corpus, each, scratch) for each in SETTINGS}
             tables["perplexity"] = Table(
-                header, tuple(describe_agreement(*pair) for pair in found.items())
+                columns, tuple(describe_agreement(*pair) for pair in found.items())
             )
         load["after"] = os.getloadavg()[0]
         header = ("", "seconds", "peak memory (GB)", "ARPA file (GB)", "time as a ratio to lmplz")

@@ -168,6 +168,18 @@ def test_units_that_the_vocabulary_lacks_are_told_and_not_listed(
     assert len([line for line in lines if "<unk>" in line]) == 1
 
 
+@pytest.mark.parametrize("options", [["--order", "6"], ["--order", "3", "--prune", "0,9"]])
+def test_orders_without_an_n_gram_do_no_harm(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, out = tmp_path / "ca.txt", tmp_path / "lm.arpa"
+    text.write_text("ab\nb\na\nba\n", encoding="utf-8")
+    tokenizer = save_tokens(tmp_path / "tokens.json", list(TextCorpus([text])))
+    run("lm", text, "--tokens", tmp_path / "tokens.json", "--out", out, *options)
+    assert "too few different counts" in capsys.readouterr().err
+    assert 1 < perplexity_by_the_search(out, tokenizer, ["ab"]) < 4
+
+
 def test_word_numbers_leave_language_tags_out() -> None:
     sentences = [Sentence("ca", "bon dia"), Sentence("es", "buen día")]
     tagged, plain = build_tokenizer(sentences, language_tags=True), build_tokenizer(sentences)
