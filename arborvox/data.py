@@ -6,7 +6,7 @@ columns (24 bytes an utterance) are mapped, not loaded.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,9 +19,11 @@ from torch import Generator, Tensor
 from arborvox import audio
 from arborvox.augment import Surroundings, change_speed, mask_features
 from arborvox.config import AugmentConfig
+from arborvox.errors import ArborvoxError, one_line
 from arborvox.features import FeatureCache, SpeechInput
-from arborvox.files import atomic_folder, clean_cell, read_json, write_json_atomic
+from arborvox.files import atomic_folder, clean_cell, write_json_atomic
 from arborvox.manifest import Utterance, read_manifest
+from arborvox.typed_json import read_form
 
 PADDING = -1  # in token tensors; no token has this id
 
@@ -91,17 +93,30 @@ class Batch:
         return a, b, c, d
 
 
+@dataclass(frozen=True)
+class TableFacts:
+    """What table.json says."""
+
+    source: str
+    languages: tuple[str, ...]
+    num_skipped: int
+    num_unknown: int
+
+
 class UtteranceTable:
     """A manifest, encoded once and laid out for random access: one row, one utterance."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        facts = read_json(folder / "table.json")
-        self.source: str = facts["source"]
-        self.languages: tuple[str, ...] = tuple(facts["languages"])
-        self.num_skipped: int = facts["num_skipped"]
-        self.num_unknown: int = facts["num_unknown"]
-        self.columns: NDArray[Any] = np.load(folder / "columns.npy", mmap_mode="r")
+        facts = read_form(folder / "table.json", TableFacts, f"delete {folder}")
+        self.source, self.languages = facts.source, facts.languages
+        self.num_skipped, self.num_unknown = facts.num_skipped, facts.num_unknown
+        try:
+            self.columns: NDArray[Any] = np.load(folder / "columns.npy", mmap_mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            raise self._damaged(error) from None
+        if self.columns.dtype != COLUMNS or self.columns.ndim != 1:
+            raise self._damaged("its columns are others")
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -115,15 +130,23 @@ class UtteranceTable:
         offset = int(self.columns["offset"][row])
         last = row + 1 == len(self)
         end = len(self._lines) if last else int(self.columns["offset"][row + 1])
-        fields = json.loads(self._lines[offset:end].tobytes())
-        return EncodedUtterance(
-            id=fields["id"],
-            audio=Path(fields["audio"]),
-            start_s=fields["start_s"],
-            duration_s=fields["duration_s"],
-            text=fields["text"],
-            language=fields["language"],
-            tokens=tuple(fields["tokens"]),
+        try:
+            fields = json.loads(self._lines[offset:end].tobytes())
+            return EncodedUtterance(
+                id=fields["id"],
+                audio=Path(fields["audio"]),
+                start_s=fields["start_s"],
+                duration_s=fields["duration_s"],
+                text=fields["text"],
+                language=fields["language"],
+                tokens=tuple(fields["tokens"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: object) -> ArborvoxError:
+        return ArborvoxError(
+            f"{self.folder} is damaged ({one_line(str(error))}); delete it, and it is made again."
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -195,13 +218,8 @@ def _write_table(
     np.save(part / "columns.npy", flat)
     del flat
     (part / "columns.bin").unlink()
-    facts = {
-        "source": source,
-        "languages": list(languages),
-        "num_skipped": num_skipped,
-        "num_unknown": num_unknown,
-    }
-    write_json_atomic(part / "table.json", facts)
+    facts = TableFacts(source, tuple(languages), num_skipped, num_unknown)
+    write_json_atomic(part / "table.json", asdict(facts))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from filelock import FileLock, Timeout
 from arborvox.errors import ArborvoxError
 from arborvox.processes import is_deserted, process_mark
 
+# Read as JSON, a byte can take twenty in memory. Scores of 500,000 utterances are not as large.
+MOST_JSON_MIB = 64
 LONGEST_NAME = 200  # bytes; file systems take 255, and a part file's name is longer than its own
 # Windows has devices of these names in every folder, whatever the ending.
 _DEVICES = frozenset(
@@ -168,14 +170,25 @@ def write_json_atomic(path: Path, value: Any) -> None:
     write_text_atomic(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file, or say which file and line is damaged."""
+def read_bounded(path: Path, most_mib: int) -> str:
+    """Read a UTF-8 text file whole, unless it is larger than any that is meant to be read so."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:  # its size is not asked for: a device or a pipe has none
+            data = file.read((most_mib << 20) + 1)
+        if len(data) > most_mib << 20:
+            raise ArborvoxError(f"{path} is larger than {most_mib} MiB, so it is none of ours.")
+        return data.decode("utf-8")
     except FileNotFoundError:
         raise ArborvoxError(f"There is no file {path}.") from None
     except UnicodeDecodeError:
         raise ArborvoxError(f"{path} is not UTF-8 text.") from None
+
+
+def read_json(path: Path, most_mib: int = MOST_JSON_MIB) -> Any:
+    """Read a JSON file, or say which file and line is damaged."""
+    text = read_bounded(path, most_mib)
+    try:
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise ArborvoxError(f"{path}, line {error.lineno}: not valid JSON ({error.msg}).") from None
     except RecursionError:

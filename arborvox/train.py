@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from torch import nn
@@ -21,12 +21,19 @@ from arborvox.data import Batch
 from arborvox.errors import ArborvoxError
 from arborvox.files import hold
 from arborvox.model.asr import ASR
-from arborvox.model.checkpoint import load_weights, not_finite, save_checkpoint
+from arborvox.model.checkpoint import load_weights, save_checkpoint
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
 from arborvox.model.warm_start import warm_start
 from arborvox.tokens import Tokenizer
 from arborvox.training.curves import draw_curves
+from arborvox.training.ending import (
+    TrainResult,
+    blind_steps_error,
+    describe_result,
+    goes_on_blindly,
+    refuse_broken_weights,
+)
 from arborvox.training.evaluation import DevScore, evaluate
 from arborvox.training.interrupts import StopRequest, catch_interrupts
 from arborvox.training.loader import explain_killed_worker, load_batches, plain_orders
@@ -49,19 +56,6 @@ from arborvox.training.state import (
 )
 from arborvox.training.states import keep_states
 from arborvox.tree import load_tree
-
-# A run of bad luck ends sooner; longer, and something is wrong that waiting does not mend.
-MAX_BAD_STEPS_IN_A_ROW = 20
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """How a run ended."""
-
-    run: Path
-    progress: Progress
-    interrupted: bool
-    dev: DevScore | None  # of the final model; None without a development set
 
 
 def train(
@@ -191,7 +185,10 @@ class Trainer:
                     self._save()
                 if interrupted:
                     break
-                self._refuse_to_go_on_blindly()
+                if goes_on_blindly(self.progress):
+                    self.progress.bad_in_a_row = 0
+                    self._save()
+                    raise blind_steps_error(self.run, self.progress)
         dev = None if interrupted else self._finish(records)
         if records is not None:
             records.close()
@@ -320,7 +317,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Write the model, then the state that refers to it; then delete what nobody needs."""
-        self._refuse_broken_weights()
+        refuse_broken_weights(self.model, self.run, self.progress.step)
         if self.ranks.first:
             self._save_model(self.run.checkpoint(self.progress.step))
             folder = self.run.states / self.run.checkpoint(self.progress.step).name
@@ -369,6 +366,7 @@ class Trainer:
             speeds=augment.speeds,
             precision=self.progress.precision,
             ranks=self.ranks,
+            stop=self.stop,
         )
 
     def _wake_encoder(self) -> None:
@@ -396,31 +394,6 @@ class Trainer:
             with self.run.skipped.open("a", encoding="utf-8") as file:
                 file.writelines(f"{name}\t{reason}\n" for name, reason in skipped)
 
-    def _refuse_to_go_on_blindly(self) -> None:
-        """Stop when step after step is thrown away; the weights are still the last good ones."""
-        if self.progress.bad_in_a_row < MAX_BAD_STEPS_IN_A_ROW:
-            return
-        self.progress.bad_in_a_row = 0
-        self._save()
-        raise ArborvoxError(
-            f"{MAX_BAD_STEPS_IN_A_ROW} steps in a row gave no finite gradient or had no readable "
-            f"audio, so training stopped at step {self.progress.step}; the weights before that "
-            f"are in {self.run.checkpoint(self.progress.step)}. Lower train.learning_rate, or see "
-            f"{self.run.skipped} for missing audio."
-        )
-
-    def _refuse_broken_weights(self) -> None:
-        """Stop before weights are saved of which nothing can be made any more."""
-        broken = not_finite(self.model.state_dict())
-        if broken is None:
-            return
-        newest = self.run.newest_state()
-        kept = f"{newest.name} was the last good one" if newest else "nothing had been saved before"
-        raise ArborvoxError(
-            f"{self.run.root}: after step {self.progress.step} {broken} holds NaN or infinite "
-            f"numbers, so nothing of it is saved; {kept}. Lower train.learning_rate."
-        )
-
     def _finish(self, records: Records | None) -> DevScore | None:
         """Average the best checkpoints into `final/`, or take the best alone if that is better."""
         progress = self.progress
@@ -437,7 +410,7 @@ class Trainer:
             self.model.load_state_dict(average_weights(folders[:1]))
             dev = self._dev_score()
             folders = folders[:1]
-        self._refuse_broken_weights()
+        refuse_broken_weights(self.model, self.run, self.progress.step)
         if self.ranks.first:
             self._save_model(self.run.final)
             say(f"final: mean of {', '.join(sorted(folder.name for folder in folders))}")
@@ -445,28 +418,3 @@ class Trainer:
             records.write("final", progress.step, dev.measures())
         self.ranks.wait()
         return dev
-
-
-def describe_result(result: TrainResult) -> None:
-    """Tell a person how a run ended and where its files are."""
-    progress = result.progress
-    if result.interrupted:
-        say(
-            f"stopped after step {progress.step}, all saved; "
-            f"run the same command again to go on ({result.run})"
-        )
-        return
-    left_out = {
-        "utterances left out for their audio": progress.unreadable,
-        "labels longer than their frames": progress.infeasible,
-        "steps without a finite gradient": progress.bad_steps,
-    }
-    told = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
-    say(
-        f"{progress.step} steps, {progress.audio_s / 3600:.2f} h of audio, "
-        f"{100 * progress.padding:.1f} % padding" + (f"; {told}" if told else "")
-    )
-    if result.dev is not None:
-        say(f"final model: {result.dev}")
-    say(f"wrote {result.run / 'final'}")
-    say(f"wrote {result.run / 'curves.png'}")

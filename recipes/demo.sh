@@ -16,7 +16,7 @@ echo "Martes, Marruecos y el peso chileno." > "$new/text/es.txt"
 echo "Giovedì, Portogallo e lira turca." > "$new/text/it.txt"
 echo "Miercuri, Norvegia și leu românesc." > "$new/text/ro.txt"
 "$arborvox" --quiet prepare synthetic "$new/corpus" --out "$new" --text "$new/text" \
-  --languages es,it,ro --sentences 1 --speakers 1 --split paper
+  --languages es,it,ro --sentences 1 --speakers 1 --split utterance
 for language in es it ro; do
   echo
   echo "said:  $(cat "$new/text/$language.txt")"

@@ -49,6 +49,27 @@ def test_same_seed_same_mask() -> None:
     assert not torch.equal(one, mask_features(features, CONFIG, fill, generator(6)))
 
 
+@pytest.mark.parametrize("frames_a_mask", [0.5, 1.0, 160.0])
+def test_masks_of_inputs_without_bands_cover_the_same_time(frames_a_mask: float) -> None:
+    """Whole frames alone are replaced, and as many as last as long as those of log-mels."""
+    num_frames = int(2000 * frames_a_mask)
+    features = 1.0 + torch.rand(num_frames, 6, generator=generator(1))
+    widest = 0
+    for seed in range(40):
+        masked = mask_features(
+            features,
+            AugmentConfig(time_masks=1),
+            torch.full((6,), -1.0),
+            generator(seed),
+            has_bands=False,
+            frames_a_mask=frames_a_mask,
+        )
+        changed = masked != features
+        assert (changed.all(dim=1) == changed.any(dim=1)).all()
+        widest = max(widest, int(changed[:, 0].sum()))
+    assert 0.9 * 50 * frames_a_mask <= widest <= 50 * frames_a_mask
+
+
 @pytest.mark.parametrize("speed", [0.9, 1.0, 1.1])
 def test_speed_changes_length_and_pitch(speed: float) -> None:
     """A tone played faster is shorter and higher by the same factor."""

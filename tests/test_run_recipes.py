@@ -10,13 +10,15 @@ from arborvox.pipeline.work_plan import make_plan
 
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.yaml"))
 UCLA_RECIPES = ("ucla", "ucla_trees")
+LANGUAGES = ("iban", "fongbe", "mboshi", "ibibio")
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_compares_models_that_differ(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ARBORVOX_DATA", str(tmp_path))
+    for place in ("DATA", *(language.upper() for language in LANGUAGES)):
+        monkeypatch.setenv(f"ARBORVOX_{place}", str(tmp_path))
     variants = read_variants(path, ())
     plan = make_plan(variants, (0, 1), tmp_path / "out")
     compared = [variant for variant in variants if variant.config.role == "compare"]
@@ -28,8 +30,9 @@ def test_every_recipe_compares_models_that_differ(
 
 def test_there_is_a_recipe_for_each_table_of_the_paper() -> None:
     groups = [f"common_voice_{group}" for group in ("romance", "slavic", "turkic", "all")]
-    ucla = ["ucla", "ucla_alone", "ucla_trees"]
-    assert {path.stem for path in RECIPES} == {"demo", "own", "common_voice", *ucla, *groups}
+    ucla = ["ucla", "ucla_alone", "ucla_pretrained", "ucla_trees"]
+    others = ["demo", "own", "common_voice", "languages"]
+    assert {path.stem for path in RECIPES} == {*others, *ucla, *groups, *LANGUAGES}
 
 
 def test_the_recipe_of_trees_has_the_settings_of_the_paper_table() -> None:

@@ -20,6 +20,7 @@ from arborvox.config import show_recipe
 from arborvox.data import BatchReader, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.model.precision import choose_precision
+from arborvox.training import ending
 from arborvox.training.evaluation import greedy_tokens
 from arborvox.training.records import read_records
 from arborvox.training.state import RunFolder, load_state
@@ -140,7 +141,7 @@ def test_nan_for_ever_stops_with_a_usable_checkpoint(
     corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After too many bad steps in a row: a sentence, and finite weights on disk."""
-    monkeypatch.setattr(loop, "MAX_BAD_STEPS_IN_A_ROW", 3)
+    monkeypatch.setattr(ending, "MAX_BAD_STEPS_IN_A_ROW", 3)
     poison(monkeypatch, set(range(4, 1000)))
     with pytest.raises(ArborvoxError, match=r"3 steps in a row.*step-000006"):
         train_corpus(make_recipe(train={"max_steps": 50}), corpus, tmp_path / "run")

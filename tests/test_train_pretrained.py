@@ -1,23 +1,31 @@
 """Training on pretrained encoders: frozen on cached states, or learning; exact after a stop."""
 
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny_corpus import TinyCorpus, make_corpus, make_recipe, train_corpus
+from tiny_corpus import (
+    TinyCorpus,
+    command_arguments,
+    make_corpus,
+    make_recipe,
+    train_corpus,
+)
 
 pytest.importorskip("transformers")
 
 from tiny_pretrained import MODELS, save_model
 
-from arborvox.config import Recipe
-from arborvox.data import Utterance
-from arborvox.decode.engine import MODES, DecodeConfig
+from arborvox.cli import main
+from arborvox.config import DecodeConfig, Recipe
+from arborvox.data import EncodedUtterance
+from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
-from arborvox.model.checkpoint import load_weights
+from arborvox.model.checkpoint import load_checkpoint, load_weights
 from arborvox.recognizer import load
 from arborvox.training import states as states_module
 
@@ -66,7 +74,7 @@ def test_frozen_encoder_trains_resumes_and_decodes(
         frozen = tensor.startswith("encoder.network.")
         assert torch.equal(before[tensor], after[tensor]) == frozen, tensor
     recording = next(corpus.audio.glob("dev-*.wav"))
-    for mode in MODES:
+    for mode in SEARCHES:
         transcript = load(tmp_path / "whole", DecodeConfig(mode=mode)).transcribe(recording)
         assert transcript.duration_s > 0
 
@@ -108,7 +116,7 @@ def test_states_are_computed_once(
     made: list[str] = []
     encode = states_module.StatesWriter._encode
 
-    def count(writer: Any, utterance: Utterance, speed: float) -> torch.Tensor:
+    def count(writer: Any, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
         made.append(utterance.id)
         return encode(writer, utterance, speed)
 
@@ -150,3 +158,35 @@ def test_noise_keeps_the_encoder_running(corpus: TinyCorpus, tmp_path: Path) -> 
     train_corpus(recipe.model_copy(update={"augment": noisy}), corpus, tmp_path / "run")
     assert not (tmp_path / "run" / "data" / "states").exists()
     assert (tmp_path / "run" / "final").is_dir()
+
+
+def test_command_line_names_a_pretrained_encoder(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """`--pretrained` puts it under any recipe, and a wrong one is the user's mistake."""
+    folder = save_model("whisper", tmp_path / "base")
+    arguments = command_arguments(make_recipe(train={"max_steps": 1}), corpus, tmp_path / "run")
+    for name, code in (("/no/such/folder", 2), (str(folder), 0)):
+        with pytest.raises(SystemExit) as left:
+            main([*arguments[1:], "--pretrained", name])
+        assert (left.value.code or 0) == code
+    assert load_checkpoint(tmp_path / "run").recipe.model.pretrained == str(folder)
+
+
+def test_stop_while_encoding_keeps_what_was_done(
+    corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_model("whisper", tmp_path / "base")
+    cache = tmp_path / "cache"
+    encode = states_module.StatesWriter._encode
+
+    def ask_to_stop(writer: Any, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
+        signal.raise_signal(signal.SIGTERM)
+        monkeypatch.setattr(states_module.StatesWriter, "_encode", encode)
+        return encode(writer, utterance, speed)
+
+    monkeypatch.setattr(states_module, "count_cores", lambda: 0)
+    monkeypatch.setattr(states_module.StatesWriter, "_encode", ask_to_stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_corpus(recipe_on(folder, steps=2, cache=cache), corpus, tmp_path / "run")
+    assert len(list(cache.rglob("*.npy"))) == 8  # the first piece
+    train_corpus(recipe_on(folder, steps=2, cache=cache), corpus, tmp_path / "run")
+    assert len(list(cache.rglob("*.npy"))) == 2 * 8 + 2

@@ -14,8 +14,8 @@ from lhotse import CutSet, MonoCut, Recording, SupervisionSegment
 
 from arborvox.config import Recipe, show_recipe, validate_recipe
 from arborvox.tokens import Tokenizer
-from arborvox.train import TrainResult
 from arborvox.train import train as run_training
+from arborvox.training.ending import TrainResult
 from arborvox.training.records import read_records
 from arborvox.tree import HuffmanTree, save_tree
 

@@ -40,7 +40,7 @@ def write_recipe(path: Path, table: Path, **sections: Any) -> Path:
             "kind": "folder",
             "source": str(table),
             "unit": "phones",
-            "split": "paper",
+            "split": "sentence",
             "check": "headers",
         },
         "tokens": {"unit": "phone"},

@@ -103,6 +103,8 @@ def _source_parameter(section: "type[CorpusConfig]") -> inspect.Parameter:
 
 def _key_parameter(key: str, section: "type[CorpusConfig]") -> inspect.Parameter:
     """Turn a key into an option: a choice, a number, a text, or a list with commas between."""
+    from arborvox.config.migration import renamed_values
+
     field = section.model_fields[key]
     name = _option_name(key)
     if key in section.needed:
@@ -116,6 +118,11 @@ def _key_parameter(key: str, section: "type[CorpusConfig]") -> inspect.Parameter
     if isinstance(default, tuple):
         default = ",".join(map(str, default))
     option = typer.Option(name, help=field.description)
+    if renamed_values(section.model_fields["kind"].default, key):
+        # A text, so that the section can answer an old name with the new one.
+        choices = "|".join(get_args(_plain_type(field)))
+        option = typer.Option(name, help=field.description, metavar=f"[{choices}]")
+        return _parameter(key, Annotated[str, option], default)
     return _parameter(key, Annotated[_option_type(field), option], default)
 
 

@@ -10,6 +10,15 @@ Samples = Annotated[
     int, typer.Option("--samples", min=100, help="Bootstrap resamples for the intervals.")
 ]
 
+Only = Annotated[
+    Path | None,
+    typer.Option("--only", help="A table whose first column has the ids to score, no others."),
+]
+Except = Annotated[
+    Path | None,
+    typer.Option("--except", help="A table of ids to leave out, such as prepare's repeated.tsv."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
@@ -26,6 +35,8 @@ def score(
             help="Prefix of the files, or a folder.  [default: HYPOTHESES.scores beside the file]",
         ),
     ] = None,
+    only: Only = None,
+    left_out: Except = None,
     seed: Seed = 0,
     samples: Samples = 1000,
 ) -> None:
@@ -34,8 +45,10 @@ def score(
     Writes Markdown, CSV and JSON with 95 % intervals.
     """
     from arborvox.report.score_report import report_scores
+    from arborvox.score import Selection
 
-    report_scores(hypotheses, out, seed=seed, num_samples=samples)
+    selection = Selection.read(only, left_out)
+    report_scores(hypotheses, out, selection, seed=seed, num_samples=samples)
 
 
 def compare(
@@ -46,6 +59,8 @@ def compare(
     out: Annotated[Path, typer.Option("--out", help="Prefix of the files, or a folder.")] = Path(
         "comparison"
     ),
+    only: Only = None,
+    left_out: Except = None,
     seed: Seed = 0,
     samples: Samples = 1000,
     confusions: Annotated[
@@ -61,10 +76,12 @@ def compare(
     utterances with alignments; writes Markdown, CSV and JSON.
     """
     from arborvox.report.comparison_report import report_comparison
+    from arborvox.score import Selection
 
     report_comparison(
         hypotheses,
         out,
+        Selection.read(only, left_out),
         seed=seed,
         num_samples=samples,
         num_confusions=confusions,

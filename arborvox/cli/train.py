@@ -22,6 +22,12 @@ def train(
         Path | None,
         typer.Option(help="tree.json, made by `arborvox tree`; for hierarchical outputs."),
     ] = None,
+    pretrained: Annotated[
+        str | None,
+        typer.Option(
+            help="Start from an encoder that others have trained: a folder or a name of the hub."
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="Change a key, as in train.max_steps=1000. May be repeated."),
@@ -31,11 +37,16 @@ def train(
 
     Several processes: torchrun --nproc-per-node 2 -m arborvox train RECIPE --out RUN ...
     """
+    import json
+
     from arborvox.config import load_recipe
     from arborvox.train import train as run_training
 
+    overrides = list(set_ or ())
+    if pretrained is not None:
+        overrides += ["model.encoder=pretrained", f"model.pretrained={json.dumps(pretrained)}"]
     result = run_training(
-        load_recipe(recipe, set_ or ()), out=out, manifests=manifests, tokens=tokens, tree=tree
+        load_recipe(recipe, overrides), out=out, manifests=manifests, tokens=tokens, tree=tree
     )
     if result.interrupted:
         raise typer.Exit(130)

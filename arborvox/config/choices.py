@@ -9,8 +9,12 @@ from typing import Literal, get_args
 # What is read, and how.
 CorpusKind = Literal["common-voice", "ucla", "folder", "synthetic"]
 CorpusUnit = Literal["text", "phones"]
-Split = Literal["speaker", "paper", "official"]
-DrawnSplit = Literal["speaker", "paper"]  # where no release brings its own
+Split = Literal["speaker", "utterance", "official", "official-test"]
+DrawnSplit = Literal["speaker", "utterance"]  # where no release brings its own
+FolderSplit = Literal["auto", "speaker", "sentence", "utterance", "given"]
+CutBy = Literal["sentence", "speaker"]
+SpeakerFrom = Literal["folder", "name"]
+LookAlikes = Literal["report", "unify"]
 HeldOut = Literal["utterances", "languages"]
 Policy = Literal["reject", "drop", "keep"]
 Harakat = Literal["keep", "drop"]

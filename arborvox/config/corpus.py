@@ -11,10 +11,14 @@ from arborvox.config.choices import (
     Check,
     CorpusKind,
     CorpusUnit,
+    CutBy,
     DrawnSplit,
+    FolderSplit,
     Harakat,
     HeldOut,
+    LookAlikes,
     Policy,
+    SpeakerFrom,
     Split,
 )
 from arborvox.config.section import Name, Section, Seed
@@ -25,6 +29,7 @@ MAX_LANGUAGES = 10_000
 
 Languages = Annotated[tuple[Name, ...], Field(max_length=MAX_LANGUAGES)]
 Count = Annotated[int, Field(gt=0, le=1000)]
+SetNames = Annotated[tuple[Name, ...], Field(max_length=100)]
 
 
 class CorpusConfig(Section):
@@ -62,9 +67,9 @@ class CorpusConfig(Section):
     more: tuple["Corpus", ...] = Field((), max_length=100)
 
     @property
-    def origin(self) -> str | None:
+    def origins(self) -> tuple[str | None, ...]:
         """What the corpus is made from."""
-        return self.source
+        return (self.source,)
 
     def cause_of_empty(self, split: str) -> str:
         """Say why a set of this corpus is empty and what to do, if its kind alone tells."""
@@ -97,6 +102,17 @@ class WrittenCorpus(CorpusConfig):
         "keep",
         description="The vowel signs of Arabic, which most texts leave out: keep, or drop them.",
     )
+    look_alikes: LookAlikes = Field(
+        "report",
+        description="Letters that look alike, such as Greek ε among Latin letters: report them, "
+        "or unify them to the language's own.",
+    )
+    dev_share: float = Field(
+        0.05,
+        gt=0,
+        le=0.5,
+        description="Share of the utterances for development, where that set is drawn.",
+    )
 
 
 class ReleaseCorpus(WrittenCorpus):
@@ -104,8 +120,9 @@ class ReleaseCorpus(WrittenCorpus):
 
     split: Split = Field(
         "speaker",
-        description="speaker: no speaker and no sentence on two sides; paper: random utterances; "
-        "official: the release's own.",
+        description="speaker: no speaker and no sentence on two sides; utterance: at random, as "
+        "in the paper; official: the release's own; official-test: its test set alone, and for "
+        "training all other validated clips that share no speaker and no sentence with it.",
     )
     alpha: float = Field(
         0.5, ge=0, le=1, description="How much small languages are favored: 1 not, 0 fully."
@@ -122,7 +139,7 @@ class ReleaseCorpus(WrittenCorpus):
 
     def cause_of_empty(self, split: str) -> str:
         """An official set is as the release has it."""
-        if self.split != "official":
+        if self.split != "official" and (self.split, split) != ("official-test", "test"):
             return ""
         return f"the release's {split}.tsv names no clip that can be used; use another --split"
 
@@ -140,7 +157,12 @@ class CommonVoiceCorpus(ReleaseCorpus):
     set is the lesser of 10 % and 10,000 utterances of each language.
     """
 
+    codes: ClassVar[tuple[str, ...]] = ("languages", "language")
+
     kind: Literal["common-voice"] = "common-voice"
+    language: Name | None = Field(
+        None, description="The language of a folder whose name is no language code."
+    )
 
 
 class UclaCorpus(CorpusConfig):
@@ -168,15 +190,16 @@ class UclaCorpus(CorpusConfig):
 
 
 class FolderCorpus(WrittenCorpus):
-    """Your own recordings, in any of three shapes."""
+    """Your own recordings, in any of three shapes, with a split of their own or without."""
 
+    places: ClassVar[tuple[str, ...]] = ("source", "audio_root", "keep_split")
     codes: ClassVar[tuple[str, ...]] = ("languages", "language")
 
     kind: Literal["folder"] = "folder"
     source: str | None = Field(
         None,
         description="Audio with .txt files beside it, a Kaldi folder, or a csv, tsv or jsonl "
-        "table.",
+        "table; or a folder with one of these for each set: train, dev, test.",
     )
     language: Name | None = Field(None, description="The language of it all, such as sah.")
     audio_root: str | None = Field(
@@ -186,9 +209,55 @@ class FolderCorpus(WrittenCorpus):
     text_column: Name = Field("text", description="The table's column of texts.")
     speaker_column: Name = Field("speaker", description="Its column of speakers.")
     language_column: Name = Field("language", description="Its column of languages.")
-    split: DrawnSplit = Field(
-        "speaker", description="By speaker, where there are enough; paper: by sentence."
+    split_column: Name = Field("split", description="Its column of sets: train, dev, test.")
+    strip_prefix: Name | None = Field(
+        None, description="What to take off the paths in a table or a wav.scp."
     )
+    text_suffix: Name = Field(
+        ".txt", description="What the text beside x.wav is called: x and this."
+    )
+    speaker_from: SpeakerFrom | None = Field(
+        None,
+        description="Where nothing else names the speaker: the folder of the recording, or its "
+        "name up to the first _ or -.",
+    )
+    split: FolderSplit = Field(
+        "auto",
+        description="speaker: no speaker and no sentence on two sides; sentence: no sentence; "
+        "utterance: at random; given: the corpus's own; auto: the corpus's own if it has one, "
+        "else by speaker where there are eight or more, else by sentence.",
+    )
+    train_sets: SetNames | None = Field(
+        None, description="What the corpus calls its training set; train and the like if left out."
+    )
+    dev_sets: SetNames | None = Field(None, description="The same of its development set.")
+    test_sets: SetNames | None = Field(None, description="The same of its test set.")
+    cut_by: CutBy = Field(
+        "sentence", description="How a set that a given split lacks is cut from training."
+    )
+    keep_split: str | None = Field(
+        None, description="A split.tsv of before: its utterances stay where they were."
+    )
+
+    @property
+    def origins(self) -> tuple[str | None, ...]:
+        """What the corpus is made from: recordings, and a split that is kept."""
+        return (self.source, self.keep_split)
+
+    def cause_of_empty(self, split: str) -> str:
+        """A given set is as the corpus has it."""
+        if self.split != "given":
+            return ""
+        return f"no utterance of the corpus's own {split} set can be used; use another --split"
+
+    @model_validator(mode="after")
+    def _check_sets(self) -> "FolderCorpus":
+        said = [n for s in (self.train_sets, self.dev_sets, self.test_sets) for n in s or ()]
+        folded = [name.casefold() for name in said]
+        twice = next((name for name in said if folded.count(name.casefold()) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice} names two sets")
+        return self
 
 
 class SyntheticCorpus(ReleaseCorpus):
@@ -204,7 +273,7 @@ class SyntheticCorpus(ReleaseCorpus):
     languages: Languages | None = Field(None, description="Such as ca,es,it.")
     split: DrawnSplit = Field(
         "speaker",
-        description="speaker: no speaker and no sentence on two sides; paper: random utterances.",
+        description="speaker: no speaker and no sentence on two sides; utterance: at random.",
     )
     text: str | None = Field(None, description="A folder with <language>.txt, a sentence a line.")
     sentences: int = Field(200, gt=0, le=1_000_000, description="How many, for each language.")
@@ -223,9 +292,9 @@ class SyntheticCorpus(ReleaseCorpus):
     )
 
     @property
-    def origin(self) -> str | None:
+    def origins(self) -> tuple[str | None, ...]:
         """What the corpus is made from: sentences, where they are not made up."""
-        return self.text
+        return (self.text,)
 
     @model_validator(mode="after")
     def _check_words(self) -> "SyntheticCorpus":

@@ -13,9 +13,11 @@ from arborvox.config.migration import migrate_recipe
 from arborvox.config.mistakes import first_mistake
 from arborvox.config.recipe import Recipe
 from arborvox.errors import ArborvoxError, one_line
+from arborvox.files import read_bounded
 from arborvox.yaml12 import dump_yaml, key_lines, parse_yaml
 
 MAX_BASES = 10
+MAX_MIB = 1
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -100,12 +102,9 @@ def _find_base(path: Path, named: Any, place: str) -> Path:
 
 
 def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ArborvoxError(f"There is no recipe {path}.") from None
-    except UnicodeDecodeError:
-        raise ArborvoxError(f"{path} is not UTF-8 text.") from None
+    if not path.exists():
+        raise ArborvoxError(f"There is no recipe {path}.")
+    return read_bounded(path, MAX_MIB)
 
 
 def _parse_sections(text: str, path: Path, *, aliases: bool = True) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Keys that had another name or place: recipes are told the new one, checkpoints are brought up.
+"""Keys and values that had another name: recipes are told the new one, checkpoints brought up.
 
 Raise `RECIPE_VERSION` together with the checkpoint's version when a key moves, and add a step.
 """
@@ -16,6 +16,13 @@ RENAMED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("features", "normalise"): ("features", "normalize"),
     ("corpus", "folder"): ("corpus",),
     ("corpus", "synthetic"): ("corpus",),
+}
+
+# By kind of corpus: what a value of `split` is called now.
+RENAMED_SPLITS: dict[str, dict[str, str]] = {
+    "common-voice": {"paper": "utterance"},
+    "synthetic": {"paper": "utterance"},
+    "folder": {"paper": "sentence"},
 }
 
 # In version 1 every kind of corpus had all of these keys, whether it read them or not.
@@ -36,9 +43,37 @@ def new_name(path: tuple[str, ...], value: Any) -> str | None:
     return new
 
 
+def new_value(kind: str | None, key: str, value: Any) -> str | None:
+    """Return what a value of a corpus's key is called now, if it had another name."""
+    return renamed_values(kind, key).get(value) if isinstance(value, str) else None
+
+
+def renamed_values(kind: str | None, key: str) -> dict[str, str]:
+    """Return the values of a corpus's key that had another name, by their old names."""
+    return RENAMED_SPLITS.get(kind or "", {}) if key == "split" else {}
+
+
 def migrate_recipe(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return a resolved recipe of an older version as this version writes it."""
     return _from_version_1(data) if version < RECIPE_VERSION else data
+
+
+def _rename_splits(old: dict[str, Any]) -> dict[str, Any]:
+    """The split `paper` was by sentence here and by utterance there."""
+    kind = old.get("kind", DEFAULT_KIND)
+    new = dict(old)
+    if "split" in old:
+        new["split"] = new_value(kind, "split", old["split"]) or old["split"]
+    if kind == "folder" and new.get("split") == "speaker":
+        new["split"] = "auto"  # it was by sentence where speakers were few, and the default
+    if isinstance(more := old.get("more"), list):
+        new["more"] = [_rename_splits(p) if _is_corpus(p) else p for p in more]
+    return new
+
+
+def _is_corpus(data: Any) -> bool:
+    """Whether this can be brought up to date; whoever checks it says what else is wrong."""
+    return isinstance(data, dict) and isinstance(data.get("kind", DEFAULT_KIND), str)
 
 
 def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
@@ -55,7 +90,8 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
     if isinstance(decode, dict) and decode.get("inventory") in values_of(InventoryUse):
         data["decode"] = {**decode, "inventories": decode["inventory"], "inventory": None}
     if isinstance(data.get("corpus"), dict):
-        data["corpus"] = _corpus_from_version_1(data["corpus"])
+        corpus = _corpus_from_version_1(data["corpus"])
+        data["corpus"] = _rename_splits(corpus) if _is_corpus(corpus) else corpus
     return data
 
 

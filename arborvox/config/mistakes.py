@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
 
-from arborvox.config.migration import new_name
+from arborvox.config.migration import new_name, new_value
 from arborvox.config.recipe import Recipe
 from arborvox.errors import one_line
 
@@ -34,6 +34,10 @@ def first_mistake(error: ValidationError, name: str, places: dict[Path, str]) ->
     place = _place_of(path, places) or name
     if details["type"] == "extra_forbidden":
         return f"{place}: unknown key {one_line('.'.join(path))}{_way_out(spot, value)}"
+    renamed = new_value(spot.kind, path[-1] if path else "", value)
+    if renamed is not None:
+        shown = one_line(".".join(path))
+        return f"{place}: {shown}: {value} is called {renamed} now for the kind {spot.kind}."
     message = details["msg"].removeprefix("Value error, ")
     if details["type"] == "union_tag_invalid":
         path, value = (*path, "kind"), value.get("kind") if isinstance(value, dict) else value

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from arborvox.config.choices import VariantRole
 from arborvox.config.corpus import Corpus, FolderCorpus
@@ -56,3 +56,14 @@ class Recipe(Section):
     decode: DecodeConfig = DecodeConfig()
     report: ReportConfig = ReportConfig()
     variants: tuple[VariantConfig, ...] = Field((), max_length=1000)
+
+    @model_validator(mode="after")
+    def _check_learning_encoder(self) -> "Recipe":
+        learns = self.model.encoder == "pretrained" and self.model.freeze != "all"
+        for key in ("encoder_learning_rate", "freeze_steps"):
+            if getattr(self.train, key) and not learns:
+                raise ValueError(
+                    f"train.{key} is read with a pretrained encoder that learns alone "
+                    "(model.freeze: none, or a number of layers)"
+                )
+        return self

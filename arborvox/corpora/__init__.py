@@ -97,7 +97,7 @@ def prepare(
             _publish_list(stage, out)
             raise ArborvoxError(
                 f"{config.source}: the training set is empty; see {out / SKIPPED_NAME}. Add "
-                "recordings, or draw utterances with --split paper."
+                "recordings, or draw utterances with --split utterance."
             )
         (stage / TABLE_NAME).write_text(table_markdown(stats), encoding="utf-8")
         (stage / STATS_NAME).write_text(stats.to_json(), encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from arborvox.config import ReleaseCorpus
+from arborvox.config import CommonVoiceCorpus, ReleaseCorpus
 from arborvox.console import detail, progress, warn
 from arborvox.corpora.checks import leave_unnameable
 from arborvox.corpora.common_voice_audio import check_clips
@@ -29,9 +29,13 @@ from arborvox.corpora.common_voice_rows import (
 from arborvox.corpora.manifests import SKIPPED_NAME, CorpusStats, SplitStats
 from arborvox.corpora.sampling import (
     DEV,
+    DEV_MOST,
     SENTENCE_ELSEWHERE,
+    SPEAKER_ELSEWHERE,
     TEST,
     TRAIN,
+    Quota,
+    cut_from_training,
     dense_ids,
     downsampling_ratios,
     language_rng,
@@ -61,7 +65,8 @@ class LanguageFolder:
 def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> CorpusStats:
     """Turn a release into manifests by the paper's rule; write them into the staging folder."""
     assert config.source is not None  # `prepare` asks for it
-    folders = find_languages(Path(config.source), config.languages)
+    named = config.language if isinstance(config, CommonVoiceCorpus) else None
+    folders = find_languages(Path(config.source), config.languages, named)
     work = stage / "scan"
     work.mkdir()
     bytes_to_read = sum((item.folder / "validated.tsv").stat().st_size for item in folders)
@@ -85,6 +90,9 @@ def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> Corpu
         stats.languages[scan.language] = _language_stats(scan)
         stats.skipped = dict(Counter(stats.skipped) + Counter(part))
     stats.notes["downsampling"] = ratios
+    stats.note_look_alikes(
+        {scan.language: scan.look_alikes for scan in scans}, unified=config.look_alikes == "unify"
+    )
     stats.notes["durations"] = {scan.language: scan.durations_from for scan in scans}
     stems = [file_stem(scan.language) for scan in scans]
     for split in SPLIT_NAMES:
@@ -98,13 +106,22 @@ def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> Corpu
     return stats
 
 
-def find_languages(source: Path, wanted: tuple[str, ...] | None) -> list[LanguageFolder]:
-    """Find the language folders of a release root, of its parent, or the one that is given."""
+def find_languages(
+    source: Path, wanted: tuple[str, ...] | None, named: str | None = None
+) -> list[LanguageFolder]:
+    """Find the language folders of a release root, of its parent, or the one that is given.
+
+    `named` is the language of that one, where its folder has another name.
+    """
     if not source.is_dir():
         raise ArborvoxError(f"There is no folder {source}.")
     source = source.resolve()
     if (source / "validated.tsv").is_file():
-        found = {source.name: source}
+        found = {named or source.name: source}
+    elif named is not None:
+        raise ArborvoxError(
+            f"{source} has no validated.tsv of its own; corpus.language is for one language folder."
+        )
     else:
         tables = [*source.glob("*/validated.tsv"), *source.glob("*/*/validated.tsv")]
         found = {}
@@ -142,24 +159,44 @@ def _draw_splits(scan: LanguageScan, config: ReleaseCorpus) -> None:
         return
     usable_rows = np.flatnonzero(scan.fates == TRAIN)
     rng = language_rng(config.seed, scan.language)
-    if config.split == "paper":
-        scan.fates[usable_rows] = split_randomly(len(usable_rows), rng)
+    dev = Quota(config.dev_share, DEV_MOST)
+    if config.split == "utterance":
+        scan.fates[usable_rows] = split_randomly(len(usable_rows), rng, dev=dev)
+        return
+    if config.split == "official-test":
+        _draw_around_test(scan, rng, dev)
         return
     speakers = dense_ids(scan.speakers[usable_rows])
-    codes = split_by_speaker(speakers, dense_ids(scan.sentences[usable_rows]), rng)
+    codes = split_by_speaker(speakers, dense_ids(scan.sentences[usable_rows]), rng, dev=dev)
     scan.fates[usable_rows] = codes
     if len(usable_rows) and not (codes == TEST).any():
         warn(
             f"{scan.language}: too few speakers ({speakers.max() + 1}) or clips "
             f"({len(usable_rows)}) for a test set of other speakers; all of it is for training. "
-            "--split paper draws utterances instead."
+            "--split utterance draws utterances instead."
         )
     lost = float(np.mean(codes == SENTENCE_ELSEWHERE)) if len(codes) else 0.0
     if lost > 0.2:
         warn(
             f"{scan.language}: {lost:.0%} of the clips are left out because other speakers read "
-            "the same sentences in test or dev; --split paper keeps them."
+            "the same sentences in test or dev; --split utterance keeps them."
         )
+
+
+def _draw_around_test(scan: LanguageScan, rng: np.random.Generator, dev: Quota) -> None:
+    """Take the release's own test set; what is unlike it is for training, and for development."""
+    if scan.official is None:
+        raise ArborvoxError(f"{scan.folder} has no test.tsv: use another --split.")
+    usable, tested = scan.fates == TRAIN, scan.official == TEST
+    heard = np.isin(scan.speakers, scan.speakers[tested])
+    read = np.isin(scan.sentences, scan.sentences[tested])
+    scan.fates[usable & read] = SENTENCE_ELSEWHERE
+    scan.fates[usable & heard] = SPEAKER_ELSEWHERE
+    scan.fates[usable & tested] = TEST
+    rest = np.flatnonzero(scan.fates == TRAIN)
+    sentences = dense_ids(scan.sentences[rest])
+    # By sentence: by speaker, few voices would be left, and all that others read of theirs lost.
+    scan.fates[rest] = cut_from_training(sentences, sentences, rng, dev, DEV)
 
 
 def _downsample(scans: list[LanguageScan], config: ReleaseCorpus) -> dict[str, Any]:

@@ -8,37 +8,52 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from gzip import GzipFile
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from arborvox.config import ReleaseCorpus
 from arborvox.corpora.checks import count_units
+from arborvox.corpora.common_voice_tables import (
+    NOT_OFFICIAL,
+    Columns,
+    as_numpy,
+    file_name,
+    look_up,
+    read_durations,
+    read_header,
+    read_official,
+    read_phones,
+)
 from arborvox.corpora.espeak import PhoneReader
 from arborvox.corpora.manifests import (
     NOT_OFFICIAL_REASON,
     NOT_SAMPLED_REASON,
     NOT_VALIDATED_REASON,
     SENTENCE_REASON,
+    SPEAKER_REASON,
     Skipped,
     reason_kind,
 )
-from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, TRAIN, dense_ids
-from arborvox.corpora.tables import is_unicode
-from arborvox.errors import ArborvoxError
+from arborvox.corpora.sampling import SENTENCE_ELSEWHERE, SPEAKER_ELSEWHERE, TRAIN, dense_ids
 from arborvox.files import clean_cell, open_gzip_reproducible, path_below
 from arborvox.manifest import SPLIT_NAMES, Utterance, cut_line
 from arborvox.text import Normalizer
 from arborvox.text.codes import file_stem
+from arborvox.text.look_alikes import LetterCounter, LookAlike, LookAlikes
 
 # Fates below zero, beside SENTENCE_ELSEWHERE: why a row is in no split.
-NOT_SAMPLED, NOT_OFFICIAL, REFUSED = -2, -3, -4
+NOT_SAMPLED, REFUSED = -2, -4
+OFFICIAL_SETS = {"official": SPLIT_NAMES, "official-test": ("test",)}
 PACK_BYTES = 1 << 18
 BLOCK_ROWS = 1 << 16
+# Look-alikes are found in so many sentences at most; more would only say the same.
+MOST_SENTENCES_COUNTED = 200_000
 LEFT_OUT = {
     SENTENCE_ELSEWHERE: SENTENCE_REASON,
+    SPEAKER_ELSEWHERE: SPEAKER_REASON,
     NOT_SAMPLED: NOT_SAMPLED_REASON,
     NOT_OFFICIAL: NOT_OFFICIAL_REASON,
 }
@@ -61,6 +76,7 @@ class LanguageScan:
     official: npt.NDArray[np.int8] | None
     durations_from: str
     skipped: list[Skipped] = field(default_factory=list)
+    look_alikes: tuple[LookAlike, ...] = ()
 
     def refuse(self, row: int, file: str, reason: str) -> None:
         """Take a row out and remember why."""
@@ -99,16 +115,17 @@ def scan_language(language: str, folder: Path, work: Path, config: ReleaseCorpus
     skipped: list[Skipped] = []
     fates, clips = array("b"), array("q")
     speakers, sentences, num_units = array("q"), array("q"), array("i")
+    look_alikes = _find_look_alikes(folder / "validated.tsv", config)
     with (
         (folder / "validated.tsv").open("rb") as file,
         rows_file.open("wb") as rows,
         ExitStack() as stack,
     ):
-        columns = _read_header(file)
+        columns = read_header(file)
         if columns is None:
             skipped.append(Skipped(f"{language}/validated.tsv", "no header row"))
         else:
-            judge = stack.enter_context(_Judge(language, folder, columns, config))
+            judge = stack.enter_context(_Judge(language, folder, columns, look_alikes, config))
             for number, line in enumerate(file, start=2):
                 name, speaker, text, problem = judge(line)
                 if problem:
@@ -121,22 +138,23 @@ def scan_language(language: str, folder: Path, work: Path, config: ReleaseCorpus
                 sentences.append(hash(text))
                 num_units.append(count_units(text.decode(), config))
                 rows.write(b"%b\t%b\t%b\n" % (name, speaker, text))
-    keys = _as_numpy(clips)
+    keys = as_numpy(clips)
     has_durations = (folder / "clip_durations.tsv").is_file()
     scan = LanguageScan(
         language=language,
         folder=folder,
         rows_file=rows_file,
         fates=np.array(fates, dtype=np.int8),
-        speakers=dense_ids(_as_numpy(speakers)),
-        sentences=dense_ids(_as_numpy(sentences)),
-        durations_s=_read_durations(folder, keys),
+        speakers=dense_ids(as_numpy(speakers)),
+        sentences=dense_ids(as_numpy(sentences)),
+        durations_s=read_durations(folder, keys),
         rates=np.zeros(len(keys), np.int32),
         channels=np.ones(len(keys), np.int8),
         num_units=np.array(num_units, dtype=np.int32),
-        official=_read_official(folder, keys) if config.split == "official" else None,
+        official=read_official(folder, keys, OFFICIAL_SETS.get(config.split, ())),
         durations_from="clip_durations.tsv" if has_durations else "audio",
         skipped=skipped,
+        look_alikes=look_alikes.found,
     )
     _refuse_duplicates(scan, keys)
     _compare_with_listing(scan, keys)
@@ -191,42 +209,31 @@ def _flush(lines: BytesIO, packed: GzipFile) -> None:
     lines.truncate()
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Where the columns are that we read."""
-
-    count: int
-    speaker: int
-    path: int
-    sentence: int
-
-
-def _read_header(file: BinaryIO) -> _Columns | None:
-    """Find the columns by name; None where the table has no header at all."""
-    names = file.readline().rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf").split(b"\t")
-    if names == [b""]:
-        return None
-    for needed in (b"client_id", b"path", b"sentence"):
-        if needed not in names:
-            raise ArborvoxError(
-                f"{file.name}, line 1: no column {needed.decode()}; a Common Voice table has "
-                "client_id, path and sentence."
-            )
-        if names.count(needed) > 1:
-            raise ArborvoxError(
-                f"{file.name}, line 1: two columns are called {needed.decode()}; rename one."
-            )
-    index = names.index
-    return _Columns(len(names), index(b"client_id"), index(b"path"), index(b"sentence"))
+def _find_look_alikes(table: Path, config: ReleaseCorpus) -> LookAlikes:
+    """Find letters that look alike in the sentences; those of phones are not looked at."""
+    counter = LetterCounter()
+    with table.open("rb") as file:
+        columns = read_header(file) if config.unit == "text" else None
+        for line in islice(file, MOST_SENTENCES_COUNTED if columns else 0):
+            cells = line.rstrip(b"\r\n").split(b"\t")
+            if columns and len(cells) == columns.count:
+                counter.add(cells[columns.sentence].decode("utf-8", "ignore"))
+    return counter.find()
 
 
 class _Judge:
     """Looks at one row of validated.tsv and says what is wrong with it, if anything."""
 
     def __init__(
-        self, language: str, folder: Path, columns: _Columns, config: ReleaseCorpus
+        self,
+        language: str,
+        folder: Path,
+        columns: Columns,
+        look_alikes: LookAlikes,
+        config: ReleaseCorpus,
     ) -> None:
         self.columns = columns
+        self.unify = look_alikes.unify if config.look_alikes == "unify" else None
         self.normalizer = Normalizer(
             language, digits=config.digits, foreign=config.foreign, harakat=config.harakat
         )
@@ -235,7 +242,7 @@ class _Judge:
         if config.unit == "phones":
             table = folder / "phones.tsv"
             if table.is_file():
-                self.phones = _read_phones(table)
+                self.phones = read_phones(table)
             else:
                 self.reader = PhoneReader(language)
 
@@ -257,7 +264,7 @@ class _Judge:
         problem = _path_problem(path)
         if problem:
             return b"", speaker, b"", problem
-        name = _file_name(path)
+        name = file_name(path)
         try:
             written = cells[columns.sentence].decode()
         except UnicodeDecodeError:
@@ -265,25 +272,13 @@ class _Judge:
         if self.phones is not None:
             text = self.phones.get(name, "")
             return name, speaker, text.encode(), "" if text else "no phones in phones.tsv"
+        if self.unify is not None:
+            written = self.unify(written)
         text, problem = self.normalizer(written)
         if self.reader is not None and not problem:
             text = " ".join(self.reader.read(written))
             problem = "" if text else "nothing to pronounce"
         return name, speaker, text.encode(), problem
-
-
-def _read_phones(table: Path) -> dict[bytes, str]:
-    """Read the phone transcriptions that a corpus has beside its sentences."""
-    phones = {}
-    with table.open("rb") as file:
-        file.readline()
-        # es_000012.flac⇥b w e n o s d i a s
-        for line in file:
-            path, _, transcription = line.partition(b"\t")
-            # What is not UTF-8 is as good as missing.
-            text = transcription.decode("utf-8", "surrogateescape")
-            phones[_file_name(path)] = " ".join(text.split()) if is_unicode(text) else ""
-    return phones
 
 
 def _path_problem(name: bytes) -> str:
@@ -300,73 +295,8 @@ def _path_problem(name: bytes) -> str:
     return ""
 
 
-def _file_name(name: bytes) -> bytes:
-    """Return the clip's file name; the oldest releases leave the ending out."""
-    name = name.removeprefix(b"clips/")
-    return name if b"." in name else name + b".mp3"
-
-
 def _show(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
-
-
-def _as_numpy(numbers: "array[int]") -> npt.NDArray[np.int64]:
-    return np.frombuffer(numbers, dtype=np.int64) if numbers else np.zeros(0, np.int64)
-
-
-def _read_durations(folder: Path, clips: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """Look the rows' durations up in clip_durations.tsv, where the release has it."""
-    durations = np.full(len(clips), np.nan, dtype=np.float32)
-    table = folder / "clip_durations.tsv"
-    if not table.is_file() or not len(clips):
-        return durations
-    keys, milliseconds = array("q"), array("d")
-    with table.open("rb") as file:
-        file.readline()
-        # common_voice_ca_17698757.mp3⇥4272
-        for line in file:
-            name, _, value = line.rstrip(b"\r\n").partition(b"\t")
-            try:
-                milliseconds.append(float(value))
-            except ValueError:
-                continue  # the clip's own header will tell
-            keys.append(hash(_file_name(name)))
-    found, position = _look_up(_as_numpy(keys), clips)
-    values = np.frombuffer(milliseconds, dtype=np.float64) if keys else np.zeros(0)
-    durations[found] = values[position] / 1000
-    durations[~(durations > 0)] = np.nan
-    return durations
-
-
-def _read_official(folder: Path, clips: npt.NDArray[np.int64]) -> npt.NDArray[np.int8] | None:
-    """Look up which of the release's own splits each row is in."""
-    codes = np.full(len(clips), NOT_OFFICIAL, dtype=np.int8)
-    for code, split in enumerate(SPLIT_NAMES):
-        table = folder / f"{split}.tsv"
-        if not table.is_file():
-            return None
-        keys = array("q")
-        with table.open("rb") as file:
-            columns = _read_header(file)
-            for line in file:
-                cells = line.rstrip(b"\r\n").split(b"\t")
-                if columns and len(cells) == columns.count:
-                    keys.append(hash(_file_name(cells[columns.path])))
-        found, _ = _look_up(_as_numpy(keys), clips)
-        codes[found] = code
-    return codes
-
-
-def _look_up(
-    keys: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Find wanted keys: a mask of those that are there, and where each of those is."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    position = np.searchsorted(ordered, wanted)
-    position[position == len(ordered)] = 0
-    found = ordered[position] == wanted if len(ordered) else np.zeros(len(wanted), np.bool_)
-    return found, order[position[found]]
 
 
 def _refuse_duplicates(scan: LanguageScan, clips: npt.NDArray[np.int64]) -> None:
@@ -388,12 +318,12 @@ def _compare_with_listing(scan: LanguageScan, clips: npt.NDArray[np.int64]) -> N
         with os.scandir(folder) as entries:
             for entry in entries:
                 listed.append(hash(os.fsencode(entry.name)))
-    keys = _as_numpy(listed)
-    present, _ = _look_up(keys, clips)
+    keys = as_numpy(listed)
+    present, _ = look_up(keys, clips)
     missing = (scan.fates != REFUSED) & ~present
     for row, name in zip(np.flatnonzero(missing), scan.names(missing), strict=True):
         scan.refuse(int(row), scan.clip(name), "no such file")
-    named, _ = _look_up(clips, keys)
+    named, _ = look_up(clips, keys)
     stray = set(keys[~named].tolist())
     if stray:
         with os.scandir(folder) as entries:

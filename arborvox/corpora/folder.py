@@ -3,23 +3,20 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from arborvox.audio import AudioInfo
 from arborvox.config import FolderCorpus
-from arborvox.console import say, warn
+from arborvox.console import say
 from arborvox.corpora.checks import check_recordings, count_units, decodes, length_problem
-from arborvox.corpora.folder_sources import Row, read_rows
-from arborvox.corpora.manifests import CorpusStats, Skipped
-from arborvox.corpora.sampling import dense_ids, language_rng, split_by_speaker
+from arborvox.corpora.folder_sources import read_rows
+from arborvox.corpora.folder_split import settle_given, split_utterances
+from arborvox.corpora.kept_split import write_split
+from arborvox.corpora.manifests import REPEATED_NAME, CorpusStats, Skipped
+from arborvox.corpora.rows import Row
 from arborvox.corpora.writing import write_corpus
 from arborvox.manifest import Utterance
 from arborvox.text import Normalizer
 from arborvox.text.codes import check_languages
-
-# Fewer speakers than this cannot be shared out over three sets.
-FEWEST_SPEAKERS = 3
+from arborvox.text.look_alikes import LetterCounter, LookAlikes
 
 
 def prepare_folder(config: FolderCorpus, stage: Path, jobs: int) -> CorpusStats:
@@ -30,12 +27,33 @@ def prepare_folder(config: FolderCorpus, stage: Path, jobs: int) -> CorpusStats:
     check_languages(dict.fromkeys(row.language for row in rows), config.source)
     if config.languages:
         rows = [row for row in rows if row.language in config.languages]
+    rows = settle_given(rows, config, skipped)
+    given = {row.id: row.given for row in rows if row.given is not None}
+    look_alikes = _find_look_alikes(rows, config)
+    if config.look_alikes == "unify":
+        rows = [replace(row, text=look_alikes[row.language].unify(row.text)) for row in rows]
     rows = _normalise(rows, config, skipped)
     utterances = _check_audio(rows, config, jobs, skipped)
-    codes = _split(utterances, config)
+    codes = split_utterances(utterances, given, config)
     stats = CorpusStats("folder", config.model_dump(mode="json"))
     write_corpus(stage, stats, utterances, codes, skipped)
+    found = {language: letters.found for language, letters in look_alikes.items()}
+    stats.note_look_alikes(found, unified=config.look_alikes == "unify")
+    repeated = write_split(stage, utterances, codes)
+    if repeated:
+        counts = ", ".join(f"{count:,} of {split}" for split, count in sorted(repeated.items()))
+        say(f"held-out utterances that repeat a sentence: {counts}; they are in {REPEATED_NAME}")
+    stats.notes["repeated"] = repeated
     return stats
+
+
+def _find_look_alikes(rows: list[Row], config: FolderCorpus) -> dict[str, LookAlikes]:
+    """Find the letters of each language that look alike; signs of phones are not looked at."""
+    counters = {row.language: LetterCounter() for row in rows}
+    if config.unit == "text":
+        for row in rows:
+            counters[row.language].add(row.text)
+    return {language: counter.find() for language, counter in counters.items()}
 
 
 def _normalise(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:
@@ -111,34 +129,3 @@ def _row_problem(row: Row, info: AudioInfo, config: FolderCorpus) -> str:
         if row.segment_s < config.min_duration_s:
             return f"too short: {row.segment_s:.2f} s"
     return length_problem(count_units(row.text, config), duration_s, config)
-
-
-def _split(utterances: list[Utterance], config: FolderCorpus) -> npt.NDArray[np.int64]:
-    """Split each language by speakers where it has enough of them, else by sentences."""
-    codes = np.zeros(len(utterances), dtype=np.int64)
-    by_sentence = []
-    for language in sorted({utterance.language for utterance in utterances}):
-        rows = [i for i, utterance in enumerate(utterances) if utterance.language == language]
-        texts = _number([utterances[i].text for i in rows])
-        speakers = [utterances[i].speaker for i in rows]
-        known = len(set(speakers)) >= FEWEST_SPEAKERS and None not in speakers
-        if config.split == "speaker" and not known:
-            by_sentence.append(language)
-        if config.split == "speaker" and known:
-            groups = _number([speaker or "" for speaker in speakers])
-        else:
-            groups = texts  # each sentence its own group: no sentence on two sides
-        codes[rows] = split_by_speaker(groups, texts, language_rng(config.seed, language))
-    if by_sentence:
-        warn(
-            f"{', '.join(by_sentence)}: fewer than {FEWEST_SPEAKERS} known speakers, so the split "
-            "is by sentence and the test set has voices that were trained on."
-        )
-    elif config.split == "speaker" and utterances:
-        say("split by speaker: no speaker and no sentence is on two sides")
-    return codes
-
-
-def _number(keys: list[str]) -> npt.NDArray[np.int64]:
-    numbers: dict[str, int] = {}
-    return dense_ids(np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64))

@@ -1,13 +1,15 @@
 """The three shapes a user's recordings come in, each read to the same rows."""
 
-import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from arborvox.config import FolderCorpus
+from arborvox.corpora.given_sets import Part, find_parts, kaldi_prefix, name_sets
+from arborvox.corpora.kaldi_folders import read_kaldi
 from arborvox.corpora.manifests import Skipped
+from arborvox.corpora.rows import Row, inside, one_language, show_name, speaker_of, strip
 from arborvox.corpora.tables import (
     TABLE_ENDINGS,
     Columns,
@@ -26,39 +28,18 @@ AUDIO_ENDINGS = frozenset(
 LONGEST_TEXT = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One utterance as its source tells it, before text and audio are looked at."""
-
-    id: str
-    audio: Path
-    text: str
-    language: str
-    shown: str  # how the list of left-out files names it
-    speaker: str | None = None
-    recording_id: str | None = None
-    start_s: float = 0.0
-    segment_s: float | None = None
-
-
 def read_rows(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:
     """Read a source of any of the three shapes; rows that are no good go to `skipped`."""
     if not source.exists():
         raise ArborvoxError(f"There is no file or folder {source}.")
-    if source.is_file():
-        if source.suffix.lower() not in TABLE_ENDINGS:
-            raise ArborvoxError(f"{source}: a table ends in .csv, .tsv or .jsonl.")
-        rows = _read_table(source, config, skipped)
-    elif (source / "wav.scp").is_file():
-        rows = _read_kaldi(source, config, skipped)
-    else:
-        rows = _read_pairs(source, config, skipped)
+    parts = find_parts(source, config)
+    rows = chain.from_iterable(_read_part(part, source, config, skipped) for part in parts)
     unique: dict[str, Row] = {}
     for row in rows:
         if not is_unicode(str(row.audio)):
             # A manifest is JSON, and JSON is Unicode: there is no way to write such a name.
-            reason = f"file name is not UTF-8: {_show(str(row.audio))}"
-            skipped.append(Skipped(_show(row.shown), reason))
+            reason = f"file name is not UTF-8: {show_name(str(row.audio))}"
+            skipped.append(Skipped(show_name(row.shown), reason))
         elif row.id in unique:
             skipped.append(Skipped(row.shown, f"duplicate row: {row.id} came before"))
         else:
@@ -66,41 +47,62 @@ def read_rows(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> lis
     return list(unique.values())
 
 
-def _read_pairs(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
+def _read_part(
+    part: Part, source: Path, config: FolderCorpus, skipped: list[Skipped]
+) -> Iterator[Row]:
+    """Read a source, or one of the sets in it, by its shape."""
+    if part.path.is_file():
+        if part.path.suffix.lower() not in TABLE_ENDINGS:
+            raise ArborvoxError(f"{part.path}: a table ends in .csv, .tsv or .jsonl.")
+        return _read_table(part, config, skipped)
+    if kaldi_prefix(part.path) is not None:
+        return read_kaldi(part, source, config, skipped)
+    return _read_pairs(part, source, config, skipped)
+
+
+def _read_pairs(
+    part: Part, source: Path, config: FolderCorpus, skipped: list[Skipped]
+) -> Iterator[Row]:
     """Audio files, each with a text file of the same name beside it."""
-    language = _one_language(config, source)
-    root = source.resolve()
-    texts: dict[Path, Path] = {}
-    taken: set[Path] = set()
+    language = one_language(config, source)
+    root, suffix = source.resolve(), config.text_suffix
+    texts: dict[str, Path] = {}  # by path without an ending, as recordings will ask for them
+    taken: set[str] = set()
     recordings = []
-    for folder, subfolders, names in os.walk(root):  # does not follow links: no loops
+    # Links are not followed, so there are no loops.
+    for folder, subfolders, names in os.walk(part.path.resolve()):
         subfolders.sort()
         for name in sorted(names):
             path = Path(folder) / name
             ending = path.suffix.lower()
             if ending in AUDIO_ENDINGS:
                 recordings.append(path)
-            elif ending == ".txt":
-                texts[path.with_suffix("")] = path
+            elif name.lower().endswith(suffix.lower()):
+                texts[str(path)[: -len(suffix)]] = path
     if not recordings:
         raise ArborvoxError(
-            f"{source} holds no audio file, no wav.scp; to read a table, name the table itself."
+            f"{part.path} holds no audio file, no wav.scp; to read a table, name the table itself."
         )
     for path in recordings:
-        shown = _show(str(path.relative_to(root)))
-        text_file = texts.pop(path.with_suffix(""), None)
+        shown = show_name(str(path.relative_to(root)))
+        stem = str(path.with_suffix(""))
+        text_file = texts.pop(stem, None)
         if text_file is None:
-            why = "belongs to another recording" if path.with_suffix("") in taken else "is missing"
-            skipped.append(Skipped(shown, f"no text: {_show(path.stem)}.txt {why}"))
+            why = "belongs to another recording" if stem in taken else "is missing"
+            skipped.append(Skipped(shown, f"no text: {show_name(path.stem)}{suffix} {why}"))
             continue
-        taken.add(path.with_suffix(""))
+        taken.add(stem)
         text, problem = _read_text(text_file)
         if problem:
             skipped.append(Skipped(shown, f"text file: {problem}"))
             continue
-        yield Row(str(path.relative_to(root).with_suffix("")), path, text, language, shown)
+        identity = str(path.relative_to(root).with_suffix(""))
+        speaker = speaker_of(path, "", config)
+        yield Row(identity, path, text, language, shown, speaker, given=part.given)
     for text_file in texts.values():
-        skipped.append(Skipped(_show(str(text_file.relative_to(root))), "no audio of that name"))
+        skipped.append(
+            Skipped(show_name(str(text_file.relative_to(root))), "no audio of that name")
+        )
 
 
 def _read_text(path: Path) -> tuple[str, str]:
@@ -116,21 +118,23 @@ def _read_text(path: Path) -> tuple[str, str]:
     return text, "" if is_unicode(text) else "not UTF-8"
 
 
-def _read_table(table: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
+def _read_table(part: Part, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
     """A CSV, TSV or JSONL table with a column each for the audio file and its text."""
+    table, sets = part.path, name_sets(config)
     root = Path(config.audio_root).resolve() if config.audio_root else table.parent.resolve()
     columns = Columns(
         audio=config.audio_column,
         text=config.text_column,
         speaker=config.speaker_column,
         language=config.language_column,
+        split=config.split_column,
     )
     without_language: list[int] = []
     has_language = config.language is not None
     for cells in read_cells(table, columns, _looks_like_audio, skipped):
         where = f"{table.name}, line {cells.line}"
         language = config.language or cells.language
-        path = _inside(root, cells.audio)
+        path = inside(root, strip(cells.audio, config))
         has_language = has_language or bool(language)
         if not cells.audio:
             skipped.append(Skipped(where, f"no {config.audio_column}"))
@@ -145,7 +149,16 @@ def _read_table(table: Path, config: FolderCorpus, skipped: list[Skipped]) -> It
             check_language(language, f"{table}, line {cells.line}")
             identity = str(path.relative_to(root).with_suffix(""))
             shown = str(path.relative_to(root))
-            yield Row(identity, path, cells.text, language, shown, cells.speaker or None)
+            yield Row(
+                id=identity,
+                audio=path,
+                text=cells.text,
+                language=language,
+                shown=shown,
+                speaker=speaker_of(path, cells.speaker, config),
+                given=part.given or sets.get(cells.split.casefold()),
+                called=cells.split,
+            )
     if without_language and not has_language:
         raise ArborvoxError(
             f"{table}, line {without_language[0]}: no language; give --language, or a column "
@@ -155,95 +168,3 @@ def _read_table(table: Path, config: FolderCorpus, skipped: list[Skipped]) -> It
 
 def _looks_like_audio(name: str) -> bool:
     return Path(name.strip()).suffix.lower() in AUDIO_ENDINGS
-
-
-def _read_kaldi(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
-    """A Kaldi data folder: wav.scp, text, and where they are there, utt2spk and segments."""
-    language = _one_language(config, source)
-    recordings = _kaldi_table(source / "wav.scp", skipped)  # rec1 audio/rec1.wav
-    texts = _kaldi_table(source / "text", skipped)  # utt1 bon dia
-    speakers = _kaldi_table(source / "utt2spk", skipped) if (source / "utt2spk").is_file() else {}
-    segments = None
-    if (source / "segments").is_file():
-        segments = _kaldi_table(source / "segments", skipped)  # utt1 rec1 0.50 2.75
-    root = Path(config.audio_root).resolve() if config.audio_root else None
-    for identity in segments if segments is not None else recordings:
-        recording, start_s, segment_s = identity, 0.0, None
-        if segments is not None:
-            try:
-                recording, start, end = segments[identity].split()
-                start_s, segment_s = float(start), float(end) - float(start)
-            except ValueError:
-                skipped.append(Skipped(f"segments: {identity}", "not: recording start end"))
-                continue
-            if not (math.isfinite(start_s) and math.isfinite(segment_s)):
-                skipped.append(Skipped(f"segments: {identity}", "times are no numbers"))
-                continue
-            if start_s < 0 or segment_s <= 0:
-                skipped.append(Skipped(f"segments: {identity}", "ends before it starts"))
-                continue
-        entry = recordings.get(recording, "")
-        if not entry:
-            skipped.append(Skipped(f"segments: {identity}", f"no such recording: {recording}"))
-        elif entry.endswith("|"):
-            reason = "command in wav.scp: only files are read, nothing is run"
-            skipped.append(Skipped(f"wav.scp: {recording}", reason))
-        elif identity not in texts:
-            skipped.append(Skipped(f"wav.scp: {identity}", "no text"))
-        else:
-            # Kaldi's own paths are relative to where its scripts ran, or absolute.
-            path = _inside(root or source.resolve(), entry, below=root is not None)
-            if path is None:
-                reason = f"path outside the corpus: {clip(entry)}"
-                skipped.append(Skipped(f"wav.scp: {recording}", reason))
-                continue
-            yield Row(
-                id=identity,
-                audio=path,
-                text=texts[identity],
-                language=language,
-                shown=entry if segments is None else f"{entry} ({identity})",
-                speaker=speakers.get(identity),
-                recording_id=recording,
-                start_s=start_s,
-                segment_s=segment_s,
-            )
-
-
-def _kaldi_table(path: Path, skipped: list[Skipped]) -> dict[str, str]:
-    """Read `key rest of line` lines."""
-    table: dict[str, str] = {}
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        raise ArborvoxError(f"{path.parent} has a wav.scp but no {path.name}.") from None
-    for number, line in enumerate(lines, start=1):
-        where = f"{path.name}, line {number}"
-        try:
-            key, _, rest = line.decode().strip().partition(" ")
-        except UnicodeDecodeError:
-            skipped.append(Skipped(where, "not UTF-8"))
-            continue
-        if key in table:
-            skipped.append(Skipped(where, f"duplicate row: {key} came before"))
-        elif key:
-            table[key] = rest.strip()
-    return table
-
-
-def _one_language(config: FolderCorpus, source: Path) -> str:
-    if not config.language:
-        raise ArborvoxError(f"{source} does not say its language: give --language, such as sah.")
-    return config.language
-
-
-def _inside(root: Path, name: str, *, below: bool = True) -> Path | None:
-    """Return a path as seen from the root; None where it must be `below` and is not, or is none."""
-    path = Path(os.path.normpath(root / name))
-    is_below = path != root and path.is_relative_to(root)
-    return path if "\0" not in name and (is_below or not below) else None
-
-
-def _show(name: str) -> str:
-    """Return a file's name for a message, bytes that are no UTF-8 as \\xff."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")

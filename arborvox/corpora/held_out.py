@@ -3,6 +3,7 @@
 import math
 
 from arborvox.config import CorpusConfig
+from arborvox.config.corpus import WrittenCorpus
 from arborvox.corpora.manifests import NOT_SAMPLED_REASON, SENTENCE_REASON, CorpusStats
 from arborvox.corpora.sampling import DEV_SHARE, TEST_SHARE
 
@@ -26,6 +27,8 @@ def _cause(split: str, stats: CorpusStats, config: CorpusConfig) -> str:
     drawn_from = sum(stats.utterances(name) for name in ("train", "dev", "test"))
     drawn_from += sum(stats.skipped.get(why, 0) for why in (SENTENCE_REASON, NOT_SAMPLED_REASON))
     share = SHARES[split]
+    if split == "dev" and isinstance(config, WrittenCorpus):
+        share = config.dev_share
     if int(drawn_from * share) == 0:
         return (
             f"{share:.0%} of {drawn_from} is less than one utterance; "
@@ -33,5 +36,5 @@ def _cause(split: str, stats: CorpusStats, config: CorpusConfig) -> str:
         )
     return (
         f"no language has {math.ceil(1 / share)} utterances of enough speakers and sentences; "
-        "add recordings, or draw utterances with --split paper"
+        "add recordings, or draw utterances with --split utterance"
     )

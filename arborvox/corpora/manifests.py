@@ -11,21 +11,33 @@ from rich.table import Table
 from arborvox.console import say
 from arborvox.files import clean_cell, write_lines
 from arborvox.manifest import SPLIT_NAMES, split_file
+from arborvox.text.look_alikes import LookAlike, code_points
 from arborvox.version import VERSION
 
 STATS_NAME = "stats.json"
 SKIPPED_NAME = "skipped.tsv"
 TABLE_NAME = "table.md"
+SPLIT_TABLE_NAME = "split.tsv"
+REPEATED_NAME = "repeated.tsv"
 
 # A table with more languages than this is for the file, not for the screen.
 MOST_ROWS_SHOWN = 30
 
 # Left out because the user asked for it so; every other reason is a fault of the corpus.
 SENTENCE_REASON = "sentence is in another split"
+SPEAKER_REASON = "speaker is in another split"
 NOT_SAMPLED_REASON = "not sampled"
 NOT_OFFICIAL_REASON = "not in the release's own splits"
 NOT_VALIDATED_REASON = "not in validated.tsv"
-BY_DESIGN = {SENTENCE_REASON, NOT_SAMPLED_REASON, NOT_OFFICIAL_REASON, NOT_VALIDATED_REASON}
+NOT_KEPT_REASON = "not in the split that is kept"
+BY_DESIGN = {
+    SENTENCE_REASON,
+    SPEAKER_REASON,
+    NOT_SAMPLED_REASON,
+    NOT_OFFICIAL_REASON,
+    NOT_VALIDATED_REASON,
+    NOT_KEPT_REASON,
+}
 
 # The paper's groups and their neighbours, for the table's first column.
 GROUPS = {
@@ -62,6 +74,25 @@ class CorpusStats:
     languages: dict[str, dict[str, SplitStats]] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
+
+    def note_look_alikes(self, found: dict[str, tuple[LookAlike, ...]], *, unified: bool) -> None:
+        """Keep what was found in each language's texts, and what was done about it."""
+        self.notes["look_alikes"] = {
+            language: [
+                {
+                    "letter": pair.letter,
+                    "codes": code_points(pair.letter),
+                    "count": pair.count,
+                    "like": pair.like,
+                    "like_codes": code_points(pair.like),
+                    "like_count": pair.like_count,
+                    "unified": unified or pair.is_composed,
+                }
+                for pair in pairs
+            ]
+            for language, pairs in sorted(found.items())
+            if pairs
+        }
 
     def hours(self, split: str) -> float:
         """Total hours of a split."""
@@ -117,6 +148,8 @@ def show_corpus(stats: CorpusStats, out: Path) -> None:
     for row in rows:
         table.add_row(*row)
     say(table)
+    if stats.notes.get("look_alikes"):
+        _show_look_alikes(stats.notes["look_alikes"], out)
     if stats.skipped:
         total = sum(stats.skipped.values())
         most = sorted(stats.skipped.items(), key=lambda item: (-item[1], item[0]))
@@ -124,6 +157,24 @@ def show_corpus(stats: CorpusStats, out: Path) -> None:
         say(f"left out: {total:,} ({listed}); each one is in {out / SKIPPED_NAME}")
     manifests = ", ".join(split_file(split) for split in SPLIT_NAMES)
     say(f"wrote {manifests}, {STATS_NAME} and {TABLE_NAME} (hours of every language) in {out}")
+
+
+def _show_look_alikes(found: dict[str, list[dict[str, Any]]], out: Path) -> None:
+    """Show letters that have look-alikes, and say what can be done about them."""
+    table = Table(title="Letters that look alike", title_justify="left")
+    for column in ("Language", "Letter", "Code", "Looks like", "Code", "Now"):
+        table.add_column(column)
+    rows = [(language, pair) for language, pairs in found.items() for pair in pairs]
+    for language, pair in rows[:MOST_ROWS_SHOWN]:
+        letter = f"{pair['letter']} ({pair['count']:,} times)"
+        like = f"{pair['like']} ({pair['like_count']:,} times)"
+        now = "one letter" if pair["unified"] else "two"
+        table.add_row(language, letter, pair["codes"], like, pair["like_codes"], now)
+    say(table)
+    if len(rows) > MOST_ROWS_SHOWN:
+        say(f"and {len(rows) - MOST_ROWS_SHOWN:,} more in {out / STATS_NAME}")
+    if not all(pair["unified"] for _, pair in rows):
+        say("--look-alikes unify makes one of two, as the language's other letters are")
 
 
 def table_markdown(stats: CorpusStats) -> str:

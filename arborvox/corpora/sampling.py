@@ -12,7 +12,7 @@ FloatArray = npt.NDArray[np.float64]
 
 # Split codes, places in SPLIT_NAMES; what is negative is left out, and says why.
 TRAIN, DEV, TEST = 0, 1, 2
-SENTENCE_ELSEWHERE = -1
+SENTENCE_ELSEWHERE, SPEAKER_ELSEWHERE, NOT_IN_KEPT_SPLIT = -1, -5, -6
 
 # The paper: test is the lesser of 10 % and 10,000 utterances. It has no development set; ours is
 # half of that share, and at most 2,000 utterances.
@@ -79,6 +79,23 @@ def split_by_speaker(
         held = np.unique(sentences[codes == side])
         after = (codes < side) & (codes >= TRAIN)
         codes[after & np.isin(sentences, held)] = SENTENCE_ELSEWHERE
+    return codes
+
+
+def cut_from_training(
+    groups: IntArray, sentences: IntArray, rng: np.random.Generator, quota: Quota, side: int
+) -> IntArray:
+    """Cut a held-out set of whole groups (speakers, or sentences) from what is for training.
+
+    All are dense ids from 0. A sentence of the held-out set is taken out of training.
+    """
+    codes = np.full(len(groups), TRAIN, dtype=np.int64)
+    if len(groups):
+        sizes = np.bincount(groups)
+        drawn = _draw_speakers(rng.permutation(len(sizes)), sizes, quota.count(len(groups)))
+        # At least one group stays for training.
+        codes[np.isin(groups, drawn[: len(sizes) - 1])] = side
+        codes[(codes == TRAIN) & np.isin(sentences, sentences[codes == side])] = SENTENCE_ELSEWHERE
     return codes
 
 

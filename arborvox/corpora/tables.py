@@ -41,11 +41,17 @@ class Columns:
     text: str
     speaker: str
     language: str
+    split: str
 
     @property
     def needed(self) -> set[str]:
         """Those without which there is no utterance."""
         return {self.audio, self.text}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, in the order of a row's cells."""
+        return self.audio, self.text, self.speaker, self.language, self.split
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ class Cells:
     text: str
     speaker: str
     language: str
+    split: str
 
 
 class _RowProblem(Exception):  # noqa: N818  (a verdict on a row, not a failure of ours)
@@ -78,14 +85,13 @@ def read_cells(
             skipped.append(Skipped(where, str(row)))
             continue
         try:
-            audio, text, speaker, language = (
-                _cell_text(row.get(name), name)
-                for name in (columns.audio, columns.text, columns.speaker, columns.language)
+            audio, text, speaker, language, split = (
+                _cell_text(row.get(name), name) for name in columns.names
             )
         except _RowProblem as problem:
             skipped.append(Skipped(where, str(problem)))
             continue
-        yield Cells(number, audio.strip(), text, speaker.strip(), language.strip())
+        yield Cells(number, audio.strip(), text, speaker.strip(), language.strip(), split.strip())
 
 
 def decode_text(raw: bytes) -> str:

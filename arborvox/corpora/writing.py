@@ -8,16 +8,29 @@ import numpy as np
 import numpy.typing as npt
 
 from arborvox.corpora.manifests import (
+    NOT_KEPT_REASON,
     SENTENCE_REASON,
     SKIPPED_NAME,
+    SPEAKER_REASON,
     CorpusStats,
     Skipped,
     SplitStats,
     reason_kind,
     write_skipped,
 )
-from arborvox.corpora.sampling import SENTENCE_ELSEWHERE
+from arborvox.corpora.sampling import (
+    NOT_IN_KEPT_SPLIT,
+    SENTENCE_ELSEWHERE,
+    SPEAKER_ELSEWHERE,
+)
 from arborvox.manifest import SPLIT_NAMES, Utterance, split_file, write_cuts
+
+# Why an utterance that is good is in no split.
+LEFT_OUT = {
+    SENTENCE_ELSEWHERE: SENTENCE_REASON,
+    SPEAKER_ELSEWHERE: SPEAKER_REASON,
+    NOT_IN_KEPT_SPLIT: NOT_KEPT_REASON,
+}
 
 
 def write_corpus(
@@ -30,9 +43,7 @@ def write_corpus(
     """Write the manifests and the list of what was left out; fill the statistics in."""
     pairs = list(zip(utterances, codes.tolist(), strict=True))
     skipped = skipped + [
-        Skipped(utterance.audio, SENTENCE_REASON)
-        for utterance, code in pairs
-        if code == SENTENCE_ELSEWHERE
+        Skipped(utterance.audio, LEFT_OUT[code]) for utterance, code in pairs if code in LEFT_OUT
     ]
     for language in sorted({utterance.language for utterance in utterances}):
         stats.languages[language] = {split: SplitStats() for split in SPLIT_NAMES}

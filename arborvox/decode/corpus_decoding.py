@@ -5,7 +5,7 @@ hyps.timing.json     where the time went
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from arborvox.decode.hypothesis_file import (
     write_through,
 )
 from arborvox.decode.network import STAGES
+from arborvox.decode.timing import Timing, read_timing
 from arborvox.errors import ArborvoxError
-from arborvox.files import hold, name_failed_writes, read_json, write_json_atomic
+from arborvox.files import hold, name_failed_writes, write_json_atomic
 from arborvox.manifest import Utterance, load_manifest
 
 
@@ -70,7 +71,7 @@ def _decode_rest(
         say(f"{len(done)} utterances are in {out} already, {len(utterances)} are left.")
     if utterances:
         engine.rehearse()
-    timing = _Timing(out, engine, continued=bool(done))
+    timing = _SideFile(out, engine, continued=bool(done))
     num_failed = 0
     with (
         name_failed_writes(out),
@@ -122,15 +123,15 @@ def read_speech(batch: Sequence[Utterance], engine: Engine) -> tuple[list[Uttera
     return heard, features
 
 
-class _Timing:
+class _SideFile:
     """The side file: where the time went, also in earlier parts of an interrupted decoding."""
 
     def __init__(self, out: Path, engine: Engine, *, continued: bool) -> None:
         self.path = out.with_suffix(".timing.json")
         self._engine = engine
-        known = read_json(self.path) if continued and self.path.exists() else {}
-        self._audio_s = float(known.get("audio_s", 0.0))
-        self._earlier_s = known.get("seconds", dict.fromkeys(STAGES, 0.0))
+        known = read_timing(self.path) if continued and self.path.exists() else None
+        self._audio_s = known.audio_s if known else 0.0
+        self._earlier_s = {s: known.seconds.get(s, 0.0) if known else 0.0 for s in STAGES}
         self.rtf: dict[str, float] = {}
         self.add(0.0)
 
@@ -144,17 +145,17 @@ class _Timing:
             stage: round(spent_s / self._audio_s, 6) if self._audio_s else 0.0
             for stage, spent_s in {**seconds, "total": sum(seconds.values())}.items()
         }
-        facts = {
-            "audio_s": round(self._audio_s, 3),
-            "seconds": {stage: round(spent_s, 4) for stage, spent_s in seconds.items()},
-            "rtf": self.rtf,
-            "mode": engine.mode,
-            "beam": engine.config.beam,
-            "precision": engine.network.precision,
-            "threads": torch.get_num_threads(),
-            "batch_s": engine.config.batch_s,
-        }
-        write_json_atomic(self.path, facts)
+        facts = Timing(
+            audio_s=round(self._audio_s, 3),
+            seconds={stage: round(spent_s, 4) for stage, spent_s in seconds.items()},
+            rtf=self.rtf,
+            mode=engine.mode,
+            beam=engine.config.beam,
+            precision=engine.network.precision,
+            threads=torch.get_num_threads(),
+            batch_s=engine.config.batch_s,
+        )
+        write_json_atomic(self.path, asdict(facts))
 
 
 def _speed_report(rtf: dict[str, float]) -> str:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from arborvox.console import warn
 from arborvox.errors import ArborvoxError
+from arborvox.files import read_bounded
 from arborvox.tokens.segmentation import PIECE_SPACE
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
 
 SPACE_NAME = "<space>"
 MAX_NAMED = 10
+MAX_MIB = 16
 
 
 def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
@@ -38,14 +40,10 @@ def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
 
 
 def _read_units(path: Path) -> set[str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise ArborvoxError(f"There is no inventory {path}.") from None
-    except UnicodeDecodeError:
-        raise ArborvoxError(f"{path} is not UTF-8 text.") from None
+    if not path.exists():
+        raise ArborvoxError(f"There is no inventory {path}.")
     units = set()
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_bounded(path, MAX_MIB).splitlines(), start=1):
         unit = unicodedata.normalize("NFC", line.strip())
         if len(unit.split()) > 1:
             raise ArborvoxError(f"{path}, line {number}: one unit a line, not {unit!r}.")

@@ -24,6 +24,8 @@ from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
 SPACES = (SPACE, "▁", "|", "_")
 # What KenLM gives to a word that neither it nor <unk> is listed for, a power of ten.
 UNLISTED_LOG10 = -100.0
+MOST_LOG10 = 1e6  # of a score in a file, either way
+MOST_LINE = 1 << 20
 NOT_SCORED = -1  # a language tag: no part of what the language model has read
 
 NO_ENTRY = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -224,8 +226,10 @@ def _read_arpa(path: Path) -> Iterator[tuple[Sequence[str], float, float]]:
     order, ended, number, ln10 = 0, False, 0, math.log(10)
     try:
         with opened(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
+            while line := lines.readline(MOST_LINE + 1):
                 number += 1
+                if len(line) > MOST_LINE:
+                    raise ValueError(f"more than {MOST_LINE:,} characters")
                 fields = line.split()
                 if not fields:
                     continue
@@ -238,7 +242,11 @@ def _read_arpa(path: Path) -> Iterator[tuple[Sequence[str], float, float]]:
                         raise ValueError("too few words")
                     # A highest-order n-gram has no back-off, and others may leave it out.
                     backoff = float(fields[order + 1]) if len(fields) > order + 1 else 0.0
-                    yield fields[1 : order + 1], float(fields[0]) * ln10, backoff * ln10
+                    log_prob = float(fields[0])
+                    # NaN is not, either.
+                    if not (abs(log_prob) <= MOST_LOG10 and abs(backoff) <= MOST_LOG10):
+                        raise ValueError("not the logarithm of a probability")
+                    yield fields[1 : order + 1], log_prob * ln10, backoff * ln10
     except FileNotFoundError:
         raise ArborvoxError(f"There is no language model {path}.") from None
     except ValueError as error:  # UnicodeDecodeError is one

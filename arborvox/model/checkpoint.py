@@ -56,7 +56,7 @@ CARD = "README.md"
 DECISIVE = (WEIGHTS, CONFIG, TOKENS, TREE)
 FLOAT_TYPES = {"F64", "F32", "F16", "BF16"}
 # Far more than the largest that were ever written; a stranger's file is not read beyond it.
-MAX_MIB = {TOKENS: 256, TREE: 256}  # of all others: one
+MAX_MIB = {TOKENS: 64, TREE: 256}  # of all others: one
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _changed(path: Path) -> str:
 
 def _read_head(path: Path) -> tuple[int, dict[str, str]]:
     """Check the format; return its version and the checksums by file name."""
-    head: Any = read_json(path)
+    head: Any = read_json(path, MAX_MIB.get(HEAD, 1))
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ArborvoxError(f'{path} is not the head of a checkpoint: "format" is not "{FORMAT}".')
     version, checksums = head.get("version"), head.get("sha256")

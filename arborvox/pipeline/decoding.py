@@ -1,6 +1,7 @@
 """Decoding the test set, freely or with each language's own inventory of units."""
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.corpora import find_inventories
 from arborvox.decode.corpus_decoding import decode_with
 from arborvox.decode.engine import load_engine
+from arborvox.decode.network import STAGES
 from arborvox.decode.searches import choose_search
+from arborvox.decode.timing import read_timing
 from arborvox.digests import checksum_file, digest_files, digest_value
 from arborvox.errors import ArborvoxError
-from arborvox.files import path_below, read_json, write_json_atomic, write_text_atomic
+from arborvox.files import path_below, write_json_atomic, write_text_atomic
 from arborvox.manifest import split_by_language
 from arborvox.text.codes import file_stem
 from arborvox.tokens import Tokenizer
@@ -109,7 +112,8 @@ def _join_hypotheses(parts: list[Path], cuts: Path, out: Path) -> None:
     header: dict[str, Any] = {}
     entries: list[str] = []
     for part in parts:
-        first, *rest = part.read_text(encoding="utf-8").splitlines()
+        # Not by splitlines: a text may hold other line separators, which JSON leaves as they are.
+        first, *rest = part.read_text(encoding="utf-8").removesuffix("\n").split("\n")
         header = json.loads(first)
         entries += rest
     header["manifest"] = str(cuts)
@@ -121,9 +125,10 @@ def _join_hypotheses(parts: list[Path], cuts: Path, out: Path) -> None:
 
 def _join_timings(parts: list[Path], out: Path) -> None:
     """Add up the times of the languages."""
-    facts = [read_json(part) for part in parts]
-    audio_s = sum(fact["audio_s"] for fact in facts)
-    seconds = {stage: sum(f["seconds"][stage] for f in facts) for stage in facts[0]["seconds"]}
+    facts = [read_timing(part) for part in parts]
+    audio_s = sum(fact.audio_s for fact in facts)
+    seconds = {stage: sum(fact.seconds.get(stage, 0.0) for fact in facts) for stage in STAGES}
     spent = {**seconds, "total": sum(seconds.values())}
     rtf = {s: round(spent_s / audio_s, 6) if audio_s else 0.0 for s, spent_s in spent.items()}
-    write_json_atomic(out, {**facts[0], "audio_s": audio_s, "seconds": seconds, "rtf": rtf})
+    joined = replace(facts[0], audio_s=audio_s, seconds=seconds, rtf=rtf)
+    write_json_atomic(out, asdict(joined))

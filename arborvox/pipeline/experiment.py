@@ -36,7 +36,7 @@ from arborvox.report.experiment import (
     load_experiment,
 )
 from arborvox.report.experiment_report import HTML_NAME, MARKDOWN_NAME, NUMBERS_NAME, make_report
-from arborvox.training.state import RunFolder
+from arborvox.training.state import RunFolder, load_progress
 
 RECIPE_NAME = "recipe.yaml"
 LOCK_NAME = ".lock"
@@ -215,7 +215,7 @@ def _inside(path: Path, out: Path) -> str:
 def _training_time_s(run: Path) -> float | None:
     """Return the time spent in steps, all attempts together, as the trainer kept it."""
     state = RunFolder(run).newest_state()
-    return float(read_json(state / "trainer.json")["elapsed_s"]) if state else None
+    return load_progress(state).elapsed_s if state else None
 
 
 def _count_parameters(leg: Leg) -> int:

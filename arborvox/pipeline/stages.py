@@ -17,6 +17,7 @@ from arborvox.digests import digest_files
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic
 from arborvox.pipeline.fingerprints import flatten
+from arborvox.typed_json import check_form
 
 RECORD_NAME = "stage.json"
 # Raised when a stage of the same settings and inputs gives another result than before.
@@ -55,6 +56,25 @@ class Standing:
     changed: tuple[str, ...]  # what differs from the record
     fresh: bool  # nothing to do
     begun: bool  # there is a record, of this or of other settings
+
+
+@dataclass(frozen=True)
+class _OutputFacts:
+    size: int
+    mtime_ns: int
+    blake2b: str
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The form of a stage's record."""
+
+    stage: str
+    status: str
+    facts: dict[str, Any]
+    recipe: int = 1
+    folder: str | None = None
+    outputs: dict[str, _OutputFacts] = field(default_factory=dict)
 
 
 def look_at(stage: Stage) -> Standing:
@@ -131,12 +151,8 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
     path = folder / RECORD_NAME
     if not path.is_file():
         return None
-    try:
-        record = read_json(path)
-    except ArborvoxError:
-        record = None
-    if not isinstance(record, dict):
-        raise ArborvoxError(f"{path} is damaged; delete its folder to have the stage done again.")
+    record: dict[str, Any] = read_json(path)
+    check_form(record, _Record, path, "delete its folder to have the stage done again")
     return _migrate(record)
 
 

@@ -47,7 +47,7 @@ def locate_corpus(corpus: CorpusConfig) -> CorpusConfig:
 
 def corpus_sources(corpus: CorpusConfig) -> list[Path]:
     """What a corpus is made from: recordings, or the sentences of a synthetic one."""
-    own = [Path(corpus.origin)] if corpus.origin else []
+    own = [Path(origin) for origin in corpus.origins if origin]
     return own + [source for part in corpus.more for source in corpus_sources(part)]
 
 

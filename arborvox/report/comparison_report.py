@@ -20,6 +20,7 @@ from arborvox.report.score_report import OVERALL_LABELS, few_utterances
 from arborvox.report.terminal import show
 from arborvox.report.wording import best_places, percent, percent_interval, points
 from arborvox.score import (
+    EVERYTHING,
     Comparison,
     Difference,
     Differences,
@@ -27,6 +28,7 @@ from arborvox.score import (
     HypothesisFile,
     Metric,
     MetricScores,
+    Selection,
     compare_hypotheses,
     comparison_as_json,
     read_hypotheses,
@@ -39,6 +41,7 @@ NUM_MISSING_SHOWN = 10
 def report_comparison(
     paths: Sequence[Path],
     out: Path,
+    selection: Selection = EVERYTHING,
     *,
     seed: int,
     num_samples: int,
@@ -46,7 +49,7 @@ def report_comparison(
     num_hardest: int,
 ) -> Comparison:
     """Compare hypothesis files; show the tables and write them under the prefix `out`."""
-    files = [read_hypotheses(path) for path in paths]
+    files = [selection.of(read_hypotheses(path)) for path in paths]
     comparison = compare_hypotheses(
         files,
         seed=seed,
@@ -54,7 +57,7 @@ def report_comparison(
         num_confusions=num_confusions,
         num_hardest=num_hardest,
     )
-    document = _document(comparison, files)
+    document = _document(comparison, files, selection)
     show(document)
     prefix = result_prefix(out, out, "comparison")
     write_result(
@@ -66,7 +69,9 @@ def report_comparison(
     return comparison
 
 
-def _document(comparison: Comparison, files: Sequence[HypothesisFile]) -> Document:
+def _document(
+    comparison: Comparison, files: Sequence[HypothesisFile], selection: Selection
+) -> Document:
     blocks: list[Block] = []
     for metric in comparison.metrics:
         blocks += [Heading(f"{metric.label} in %"), paper_table(metric, comparison)]
@@ -77,7 +82,7 @@ def _document(comparison: Comparison, files: Sequence[HypothesisFile]) -> Docume
     if comparison.hardest:
         blocks.append(Heading("Utterances with most errors"))
         blocks += [_example(comparison, utterance) for utterance in comparison.hardest]
-    blocks.append(Notes(tuple(comparison_notes(comparison, files))))
+    blocks.append(Notes((*selection.notes, *comparison_notes(comparison, files))))
     return Document(" and ".join(comparison.models), "", tuple(blocks))
 
 

@@ -5,12 +5,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from arborvox.errors import ArborvoxError
+from pydantic import ValidationError
+
+from arborvox.config import ReportConfig
+from arborvox.errors import ArborvoxError, one_line
 from arborvox.files import path_below, read_json, write_json_atomic
 from arborvox.score import Scores, read_scores
+from arborvox.typed_json import check_form
 
 EXPERIMENT_NAME = "experiment.json"
 FORMAT_KEY, FORMAT_VERSION = "arborvox_experiment", 2
+REMEDY = "run the recipe again"
 # How each table came about: without and with the test languages' own inventories of units.
 SETTINGS = {
     "free": "any unit may be heard",
@@ -115,18 +120,40 @@ def load_experiment(folder: Path) -> Experiment:
     value = read_json(path)
     if not isinstance(value, dict) or value.pop(FORMAT_KEY, None) != FORMAT_VERSION:
         raise ArborvoxError(f"{path} is not of format {FORMAT_VERSION}; run the recipe again.")
-    try:
-        models = tuple(
-            ModelEntry(**{**model, "runs": tuple(RunEntry(**run) for run in model["runs"])})
-            for model in value.pop("models")
-        )
-        seeds = tuple(value.pop("seeds"))
-        experiment = Experiment(models=models, seeds=seeds, **value)
-        for place in _places(experiment):
-            path_below(folder, *place.split("/"))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ArborvoxError(f"{path} is damaged ({error}); run the recipe again.") from None
+    experiment = check_form(value, Experiment, path, REMEDY)
+    for place in _places(experiment):
+        path_below(folder, *place.split("/"))
+    if flaw := _flaw_of(experiment):
+        raise ArborvoxError(f"{path} is damaged ({flaw}); {REMEDY}.")
     return experiment
+
+
+def _flaw_of(experiment: Experiment) -> str:
+    """Say what keeps an experiment from being reported, or nothing."""
+    models, names = experiment.models, {model.name for model in experiment.models}
+    if not models or not all(model.runs for model in models):
+        return "there is a model without a run, or none at all"
+    if len(names) < len(models) or len({model.label for model in models}) < len(models):
+        return "two models have one name"
+    if unknown := [m.against for m in models if m.against and m.against not in names]:
+        return f"there is no model {one_line(unknown[0])}"
+    runs = [run for model in models for run in model.runs]
+    settings = experiment.settings
+    if not settings or not set(settings) <= SETTINGS.keys():
+        return "the models were not decoded in one known way"
+    if not all(
+        setting in files
+        for run in runs
+        for files in (run.scores, run.speed)
+        for setting in settings
+    ):
+        return "a run has no scores"
+    numbers = {"samples": experiment.samples, "seed": experiment.bootstrap_seed}
+    try:
+        ReportConfig(**numbers, examples=experiment.num_examples)
+    except ValidationError as error:
+        return one_line(error.errors()[0]["msg"])
+    return ""
 
 
 def _places(experiment: Experiment) -> Iterator[str]:

@@ -9,10 +9,12 @@ from arborvox.report.result_files import result_prefix, write_result
 from arborvox.report.terminal import show
 from arborvox.report.wording import percent, percent_interval
 from arborvox.score import (
+    EVERYTHING,
     Estimate,
     Metric,
     RateScore,
     Scores,
+    Selection,
     SetSize,
     read_hypotheses,
     score_hypotheses,
@@ -24,17 +26,25 @@ FEW_UTTERANCES = 20
 OVERALL_LABELS = {"macro": "Overall (mean)", "pooled": "Overall (pooled)"}
 
 
-def report_scores(path: Path, out: Path | None, *, seed: int, num_samples: int) -> Scores:
+def report_scores(
+    path: Path,
+    out: Path | None,
+    selection: Selection = EVERYTHING,
+    *,
+    seed: int,
+    num_samples: int,
+) -> Scores:
     """Score a hypothesis file; show the tables and write them beside it, or under `out`."""
-    file = read_hypotheses(path)
+    file = selection.of(read_hypotheses(path))
     scores = score_hypotheses(file.transcriptions, file.unit, seed=seed, num_samples=num_samples)
     blocks: list[Block] = []
     for metric in scores.metrics:
         blocks += [Heading(f"{metric.label} in %"), score_table(metric, scores)]
-    blocks.append(Notes(tuple(score_notes(scores, file.normalisation))))
+    notes = [*selection.notes, *score_notes(scores, file.normalisation)]
+    blocks.append(Notes(tuple(notes)))
     document = Document(f"Scores of {path.name}", "", tuple(blocks))
     show(document)
-    prefix = result_prefix(out, path.parent, f"{path.stem}.scores")
+    prefix = result_prefix(out, path.parent, f"{path.stem}{selection.suffix}.scores")
     write_result(
         prefix,
         render_markdown(document, prefix.parent),

@@ -1,13 +1,13 @@
 """The parts of a report, each built from an experiment's files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from arborvox.files import read_json
+from arborvox.corpora.manifests import SplitStats
+from arborvox.decode.timing import Timing, read_timing
 from arborvox.report.document import (
     Bar,
     BarChart,
@@ -36,12 +36,30 @@ from arborvox.training.records import read_records
 from arborvox.tree import load_tree
 from arborvox.tree.drawing import display_name, draw_tree
 from arborvox.tree.measures import entropy_bits, expected_code_length
+from arborvox.typed_json import read_form
 
 # Data tables with more languages than this show the tested ones and the total.
 MOST_LANGUAGES_SHOWN = 20
 # More columns than these fit neither on a page of paper nor beside each other on a screen.
 MOST_LANGUAGES_ACROSS = 10
 HARDLY_ANYTHING_HEARD = 0.9  # pooled error rate
+
+
+@dataclass(frozen=True)
+class _Splits:
+    train: SplitStats
+    dev: SplitStats
+    test: SplitStats
+
+
+@dataclass(frozen=True)
+class _CorpusNumbers:
+    """What the report tells of a corpus's stats.json."""
+
+    kind: str
+    total: _Splits
+    languages: dict[str, _Splits]
+    skipped: dict[str, int]
 
 
 def finding_blocks(analyses: Mapping[str, Analysis]) -> list[Block]:
@@ -230,7 +248,7 @@ def curve_blocks(experiment: Experiment, folder: Path) -> list[Block]:
             smoothed = smooth(np.array([r["loss"] for r in train]))
             steps = [r["step"] for r in train]
             losses.append(Line(model.label, tuple(zip(steps, smoothed.tolist(), strict=True))))
-            dev = [r for r in records if r["kind"] == "dev" and r["error_rate"] is not None]
+            dev = [r for r in records if r["kind"] == "dev" and r.get("error_rate") is not None]
             errors.append(Line(model.label, tuple((r["step"], 100 * r["error_rate"]) for r in dev)))
             picture = folder / run.run / "curves.png"
             if picture.is_file():
@@ -264,11 +282,13 @@ def speed_blocks(experiment: Experiment, folder: Path, settings: Sequence[str]) 
     blocks: list[Block] = [Heading("Speed of decoding")]
     for setting in settings:
         timings = [
-            [read_json(folder / run.speed[setting]) for run in model.runs]
+            [read_timing(folder / run.speed[setting]) for run in model.runs]
             for model in experiment.models
         ]
-        stages = list(timings[0][0]["rtf"])
-        means = [[_mean([t["rtf"][stage] for t in of]) for stage in stages] for of in timings]
+        stages = list(timings[0][0].rtf)
+        means = [
+            [_mean([t.rtf.get(stage, np.nan) for t in of]) for stage in stages] for of in timings
+        ]
         rows = tuple(
             (Cell(model.label), *(Cell(f"{value:.4f}") for value in row))
             for model, row in zip(experiment.models, means, strict=True)
@@ -281,39 +301,40 @@ def speed_blocks(experiment: Experiment, folder: Path, settings: Sequence[str]) 
         caption = (
             f"Seconds of work for a second of audio (RTF), {SETTINGS[setting]}: "
             f"{next(iter(ways)) if len(ways) == 1 else told}, "
-            f"{timings[0][0]['audio_s'] / 60:.1f} min of audio in all."
+            f"{timings[0][0].audio_s / 60:.1f} min of audio in all."
         )
         blocks.append(Table(("Model", *stages), rows, caption, name=f"{setting}-speed"))
     return blocks
 
 
-def _way_of_decoding(timing: dict[str, Any]) -> str:
-    beam = "" if timing["mode"].endswith("greedy") else f"beam {timing['beam']}, "
+def _way_of_decoding(timing: Timing) -> str:
+    beam = "" if timing.mode.endswith("greedy") else f"beam {timing.beam}, "
     return (
-        f"mode `{timing['mode']}`, {beam}{timing['precision']}, {timing['threads']} thread(s), "
-        f"{timing['batch_s']:g} s of audio decoded together"
+        f"mode `{timing.mode}`, {beam}{timing.precision}, {timing.threads} thread(s), "
+        f"{timing.batch_s:g} s of audio decoded together"
     )
 
 
 def data_blocks(experiment: Experiment, folder: Path, tested: Sequence[str]) -> list[Block]:
     """Count what was heard in training and in the test, and what was left out."""
-    stats: dict[str, Any] = read_json(folder / experiment.stats)
-    by_language: dict[str, Any] = stats["languages"]
+    remedy = "prepare the corpus again"
+    stats = read_form(folder / experiment.stats, _CorpusNumbers, remedy)
+    by_language = stats.languages
     shown = list(by_language)
     note = ""
     if len(shown) > MOST_LANGUAGES_SHOWN:
         shown = [name for name in shown if name in tested]
         note = f"; of {len(by_language)} languages the tested ones are shown"
     rows = [(Cell(name), *_split_cells(by_language[name])) for name in shown]
-    rows.append((Cell("all"), *_split_cells(stats["total"])))
+    rows.append((Cell("all"), *_split_cells(stats.total)))
     header = ["Language"]
     for split in ("train", "dev", "test"):
         header += [f"{split} utterances", "hours"]
     blocks: list[Block] = [
         Heading("Data"),
-        Table(tuple(header), tuple(rows), f"Corpus `{stats['kind']}`{note}.", name="data"),
+        Table(tuple(header), tuple(rows), f"Corpus `{stats.kind}`{note}.", name="data"),
     ]
-    skipped: dict[str, int] = stats["skipped"]
+    skipped = stats.skipped
     if skipped:
         total = sum(skipped.values())
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
@@ -323,10 +344,10 @@ def data_blocks(experiment: Experiment, folder: Path, tested: Sequence[str]) -> 
     return blocks
 
 
-def _split_cells(splits: dict[str, Any]) -> list[Cell]:
+def _split_cells(splits: _Splits) -> list[Cell]:
     cells = []
-    for split in ("train", "dev", "test"):
-        cells += [Cell(f"{splits[split]['utterances']:,}"), Cell(f"{splits[split]['hours']:.2f}")]
+    for split in (splits.train, splits.dev, splits.test):
+        cells += [Cell(f"{split.utterances:,}"), Cell(f"{split.hours:.2f}")]
     return cells
 
 

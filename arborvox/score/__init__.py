@@ -22,9 +22,11 @@ from arborvox.score.rates import (
     SetSize,
     score_hypotheses,
 )
+from arborvox.score.selection import EVERYTHING, Selection
 from arborvox.score.storage import comparison_as_json, read_scores, scores_as_json
 
 __all__ = [
+    "EVERYTHING",
     "AlignedUnit",
     "Comparison",
     "Confusion",
@@ -40,6 +42,7 @@ __all__ = [
     "MetricScores",
     "RateScore",
     "Scores",
+    "Selection",
     "SetSize",
     "Transcription",
     "align",

@@ -1,7 +1,7 @@
 """Scores and comparisons as JSON: every number, for reports and for who computes with them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +9,31 @@ import numpy as np
 
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json
-from arborvox.score.bootstrap import Estimate
 from arborvox.score.comparison import Comparison
-from arborvox.score.counts import ErrorCounts, IntTable, Metric
+from arborvox.score.counts import IntTable, Metric
 from arborvox.score.hypotheses import HypothesisFile
-from arborvox.score.rates import EditCounts, MetricScores, RateScore, Scores, SetSize
+from arborvox.score.rates import EditCounts, MetricScores, Scores, SetSize
+from arborvox.typed_json import check_form
 
 # Version 2 also holds the edits of each utterance.
 SCORES_KEY, SCORES_VERSION = "arborvox_scores", 2
+MOST_UNITS = 1 << 40  # of an utterance; their sums still are numbers
+REMEDY = "score the hypotheses again"
 COMPARISON_KEY, COMPARISON_VERSION = "arborvox_comparison", 1
+
+
+@dataclass(frozen=True)
+class _ScoresFile:
+    """The form of a file of scores."""
+
+    metrics: dict[Metric, MetricScores]
+    sizes: dict[str, SetSize]
+    total: SetSize
+    seed: int
+    num_samples: int
+    references: str
+    confusions: list[tuple[str, str, int]]
+    utterances: dict[str, dict[str, dict[Metric, tuple[int, int, int, int]]]]
 
 
 def scores_as_json(scores: Scores, file: HypothesisFile) -> dict[str, Any]:
@@ -57,48 +73,35 @@ def read_scores(path: Path) -> Scores:
             f"{path} holds no scores of version {SCORES_VERSION}; score the hypotheses again: "
             "`arborvox run` does it for an experiment."
         )
+    stored = check_form(value, _ScoresFile, path, REMEDY)
     try:
-        metrics = {Metric(name): _read_metric(by) for name, by in value["metrics"].items()}
         return Scores(
-            metrics=metrics,
-            sizes={name: SetSize(**size) for name, size in value["sizes"].items()},
-            total=SetSize(**value["total"]),
-            seed=int(value["seed"]),
-            num_samples=int(value["num_samples"]),
+            metrics=stored.metrics,
+            sizes=stored.sizes,
+            total=stored.total,
+            seed=stored.seed,
+            num_samples=stored.num_samples,
             edits=EditCounts(
-                ids={name: tuple(entries) for name, entries in value["utterances"].items()},
+                ids={name: tuple(entries) for name, entries in stored.utterances.items()},
                 tables={
                     metric: {
-                        name: _read_table([entry[metric.value] for entry in entries.values()])
-                        for name, entries in value["utterances"].items()
+                        name: _read_table([entry[metric] for entry in entries.values()])
+                        for name, entries in stored.utterances.items()
                     }
-                    for metric in metrics
+                    for metric in stored.metrics
                 },
-                confusions={
-                    (str(said), str(heard)): int(n) for said, heard, n in value["confusions"]
-                },
-                references=str(value["references"]),
+                confusions={(said, heard): count for said, heard, count in stored.confusions},
+                references=stored.references,
             ),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ArborvoxError(f"{path} is damaged ({error}); score the hypotheses again.") from None
-
-
-def _read_metric(value: Mapping[str, Any]) -> MetricScores:
-    def rate_score(entry: Mapping[str, Any]) -> RateScore:
-        return RateScore(ErrorCounts(**entry["counts"]), Estimate(**entry["rate"]))
-
-    return MetricScores(
-        languages={name: rate_score(entry) for name, entry in value["languages"].items()},
-        pooled=rate_score(value["pooled"]),
-        macro=Estimate(**value["macro"]),
-    )
+    except (KeyError, ValueError, OverflowError) as error:
+        raise ArborvoxError(f"{path} is damaged ({error}); {REMEDY}.") from None
 
 
 def _read_table(rows: Sequence[Sequence[int]]) -> IntTable:
     table: IntTable = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
-    if (table < 0).any():
-        raise ValueError("a count below nought")
+    if ((table < 0) | (table > MOST_UNITS)).any():
+        raise ValueError("a count that no utterance has")
     return table
 
 

@@ -31,6 +31,7 @@ EOS, UNK = "<eos>", "<unk>"
 FORMAT = "arborvox-tokens"
 VERSION = 1
 UNIT_KINDS = values_of(Unit)
+MOST_COUNTS = 1 << 25  # languages times units; 300 languages with 100,000 units each
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -183,6 +184,10 @@ class Tokenizer:
         languages, rows = value.get("languages"), value.get("units")
         if not _is_list_of(languages, str) or not _is_list_of(rows, list):
             raise ArborvoxError('"languages" must be a list of names, "units" a list of pairs.')
+        if len(languages) * len(rows) > MOST_COUNTS:
+            raise ArborvoxError(
+                f"{len(languages):,} languages and {len(rows):,} units are more than fit together."
+            )
         counts: dict[str, list[int]] = {language: [0] * len(rows) for language in languages}
         for token, row in enumerate(rows):
             if len(row) != 2 or not isinstance(row[0], str) or not isinstance(row[1], dict):

@@ -25,20 +25,20 @@ def draw_curves(records: Sequence[dict[str, Any]], path: Path, title: str) -> No
     if train:
         steps = np.array([r["step"] for r in train])
         for key, colour in (("loss", BLUE), ("ctc", ORANGE), ("attention", GREEN)):
-            values = np.array([r[key] for r in train])
+            values = np.array([r.get(key) for r in train], np.float64)
             losses.plot(steps, values, color=colour, alpha=0.2, linewidth=0.8)
             losses.plot(steps, smooth(values), color=colour, label=f"train {key}")
-        rates.plot(steps, [r["learning_rate"] for r in train], color=BLUE)
+        rates.plot(steps, [r.get("learning_rate") for r in train], color=BLUE)
     for key, colour in (("ctc", ORANGE), ("attention", GREEN)):
-        points = [(r["step"], r[key]) for r in dev]
+        points = [(r["step"], r.get(key)) for r in dev]
         if points:
             losses.plot(*zip(*points, strict=True), "o--", color=colour, ms=3, label=f"dev {key}")
     losses.set(title="loss per token", xlabel="step", ylim=(0, None))
     rates.set(title="learning rate", xlabel="step", ylim=(0, None))
-    points = [(r["step"], 100 * r["error_rate"]) for r in dev if r["error_rate"] is not None]
+    points = [(r["step"], 100 * r["error_rate"]) for r in dev if r.get("error_rate") is not None]
     if points:
-        for language in sorted({name for r in dev for name in r["by_language"]}):
-            line = [(r["step"], 100 * r["by_language"].get(language, np.nan)) for r in dev]
+        for language in sorted({name for r in dev for name in r.get("by_language", {})}):
+            line = [(r["step"], 100 * _rate_of(r, language)) for r in dev]
             errors.plot(*zip(*line, strict=True), color=GREY, alpha=0.25, linewidth=0.8)
         errors.plot(*zip(*points, strict=True), "o-", color=BLUE, ms=3, label="all languages")
         errors.plot([], [], color=GREY, alpha=0.5, linewidth=0.8, label="each language")
@@ -53,6 +53,11 @@ def draw_curves(records: Sequence[dict[str, Any]], path: Path, title: str) -> No
     FigureCanvasAgg(figure)
     with atomic_path(path) as part:
         figure.savefig(part, format="png", dpi=110)
+
+
+def _rate_of(record: dict[str, Any], language: str) -> float:
+    rate = record.get("by_language", {}).get(language)
+    return np.nan if rate is None else float(rate)
 
 
 def smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:

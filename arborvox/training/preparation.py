@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from arborvox.config import AugmentConfig, Recipe
@@ -52,8 +53,7 @@ def prepare_data(
     ranks.wait()
     cmvn = None
     if speech_input.wants_statistics:
-        stored = load_file(run.data / "cmvn.safetensors")
-        cmvn = CMVN(stored["mean"], stored["istd"])
+        cmvn = _load_cmvn(run.data / "cmvn.safetensors")
     return TrainingData(
         train=UtteranceTable(run.data / "train"),
         dev=UtteranceTable(run.data / "dev"),
@@ -61,6 +61,16 @@ def prepare_data(
         cmvn=cmvn,
         cache=recipe.features.cache,
     )
+
+
+def _load_cmvn(path: Path) -> CMVN:
+    try:
+        stored = load_file(path)
+        return CMVN(stored["mean"], stored["istd"])
+    except (OSError, SafetensorError, KeyError) as error:
+        raise ArborvoxError(
+            f"{path} is damaged ({error}); delete it, and it is made again."
+        ) from None
 
 
 def _make_data(

@@ -23,6 +23,7 @@ from arborvox.files import write_text_atomic
 from arborvox.training.state import Progress, RunFolder
 
 PLAIN_LINE_EVERY_S = 30.0
+DRAWN = ("loss", "ctc", "attention", "learning_rate", "error_rate")
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,33 @@ class Records:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read metrics.jsonl; a last line cut short by a crash is left out."""
+    """Read metrics.jsonl up to the first line that is no record, as a crash may cut one short."""
     records = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    for line in path.read_bytes().splitlines() if path.exists() else []:
         try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
             break
+        if not _is_record(record):
+            break
+        records.append(record)
     return records
+
+
+def _is_record(value: Any) -> bool:
+    """Say whether a line has what is computed with: a kind, a step, and numbers or nothing."""
+    if not isinstance(value, dict) or not isinstance(value.get("by_language", {}), dict):
+        return False
+    numbers = [*map(value.get, DRAWN), *value.get("by_language", {}).values()]
+    return (
+        isinstance(value.get("kind"), str)
+        and type(value.get("step")) is int
+        and all(number is None or _is_number(number) for number in (value["step"], *numbers))
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or (type(value) is int and abs(value) < 1 << 53)
 
 
 class LiveLine:

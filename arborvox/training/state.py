@@ -8,6 +8,7 @@ import dataclasses
 import errno
 import hashlib
 import math
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,10 @@ from arborvox.config import Recipe, TrainConfig, load_resolved_recipe, show_reci
 from arborvox.errors import ArborvoxError
 from arborvox.files import atomic_folder, read_json, write_json_atomic, write_text_atomic
 from arborvox.model.checkpoint import ENCODER, recipe_version
+from arborvox.typed_json import check_form
 
 STATE_VERSION = 1
+STEP_NAME = re.compile("step-[0-9]{6,18}")
 
 # No space, no quota, or a limit on the size of files.
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -200,14 +203,11 @@ def load_state(folder: Path) -> tuple[Progress, dict[str, Tensor]]:
 
 def load_progress(folder: Path) -> Progress:
     """Read how far the run had come when its state was saved."""
-    facts = read_json(folder / "trainer.json")
-    if facts.pop("version", None) != STATE_VERSION:
+    path = folder / "trainer.json"
+    facts = read_json(path)
+    if isinstance(facts, dict) and facts.get("version") != STATE_VERSION:
         raise ArborvoxError(f"{folder} was written by another version of Arborvox; start anew.")
-    try:
-        evaluations = [Evaluation(**entry) for entry in facts.pop("evaluations")]
-        return Progress(evaluations=evaluations, **facts)
-    except (KeyError, TypeError) as error:
-        raise _damaged(folder, error) from None
+    return check_form(facts, Progress, path, "delete its folder to start anew")
 
 
 def _damaged(folder: Path, error: Exception) -> ArborvoxError:
@@ -233,6 +233,8 @@ def unpack_optimizer(
         if name not in parameters:
             raise ArborvoxError(f"The trainer state holds {name}, which the model has not.")
         parameter = parameters[name]
+        if value.shape not in (parameter.shape, ()):
+            raise ArborvoxError(f"The trainer state holds {key} of another size than the model's.")
         device = (
             "cpu" if quantity == "step" and parameter.device.type == "cpu" else parameter.device
         )
@@ -267,7 +269,8 @@ def explain_full_disk(run: RunFolder) -> Iterator[None]:
 
 def _by_step(folder: Path) -> list[Path]:
     """List a folder's steps from first to last; as text, 1000000 would stand before 999999."""
-    return sorted(folder.glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))
+    found = [path for path in folder.glob("step-*") if STEP_NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

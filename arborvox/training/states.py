@@ -8,6 +8,7 @@ stopped, and other runs with the same encoder find them there.
 import copy
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.features import FeatureCache, SpeechInput
 from arborvox.model.encoders import SpeechEncoder
 from arborvox.processes import count_cores
+from arborvox.training.interrupts import StopRequest
 from arborvox.training.loader import load_batches, plain_orders
 from arborvox.training.preparation import TrainingData
 from arborvox.training.ranks import Ranks
@@ -74,41 +76,52 @@ def keep_states(
     speeds: Sequence[float],
     precision: str,
     ranks: Ranks,
+    stop: StopRequest,
 ) -> TrainingData:
     """Compute what is not there yet, and return the data with states as the input."""
     states_input = encoder.states_input
     assert states_input is not None
     states_input.key += f"|{precision}"
     if ranks.first:
-        _fill(data, encoder, folder, states_input, speeds, precision, ranks)
+        work = [(data.train, speed) for speed in speeds] + [(data.dev, 1.0)]
+        _check_room(work, states_input, folder)
+        writer = _make_writer(
+            data, encoder, FeatureCache(folder, states_input.key), precision, ranks
+        )
+        for table, speed in work:
+            _write_states(replace(writer, reader=BatchReader(table, data.input)), speed, stop)
     ranks.wait()
     encoder.take_states()
     return replace(data, input=states_input, cache=str(folder))
 
 
-def _fill(
+def _make_writer(
     data: TrainingData,
     encoder: SpeechEncoder,
-    folder: Path,
-    states_input: SpeechInput,
-    speeds: Sequence[float],
+    cache: FeatureCache,
     precision: str,
     ranks: Ranks,
-) -> None:
-    worker = copy.deepcopy(encoder).eval()
+) -> StatesWriter:
+    """Copy the encoder into the fastest type; the original goes on to learn what is on top."""
+    encoder = copy.deepcopy(encoder).eval()
     if precision == "bf16":
-        worker.bfloat16()
+        encoder.bfloat16()
         if ranks.device.type == "cpu":
-            worker.pack()
-    folder.mkdir(parents=True, exist_ok=True)
-    cache = FeatureCache(folder, states_input.key)
-    work = [(data.train, speed) for speed in speeds] + [(data.dev, 1.0)]
+            encoder.pack()
+    return StatesWriter(BatchReader(data.train, data.input), encoder, ranks.device, cache)
+
+
+def _check_room(
+    work: Sequence[tuple[UtteranceTable, float]], states_input: SpeechInput, folder: Path
+) -> None:
+    """Say how much the states take, and refuse what the disk cannot hold."""
     audio_s = sum(table.duration_s / speed for table, speed in work)
     needed_bytes = audio_s / states_input.frame_s * states_input.width * BYTES_A_NUMBER
     say(
-        f"frozen encoder: states of {audio_s / 3600:.2f} h of speech ({len(speeds)} speed(s)) take "
+        f"frozen encoder: states of {audio_s / 3600:.2f} h of speech, all speeds together, take "
         f"{needed_bytes / GIGA:.2f} GB in {folder}; what is there already is not computed again"
     )
+    folder.mkdir(parents=True, exist_ok=True)
     free_bytes = shutil.disk_usage(folder).free
     known_bytes = sum(path.stat().st_size for path in folder.rglob("*.npy"))
     if needed_bytes > free_bytes + known_bytes:
@@ -117,19 +130,26 @@ def _fill(
             f"{free_bytes / GIGA:.1f} GB left; make room, name another disk by features.cache, or "
             f"read fewer layers (model.layers) or speeds (augment.speeds)."
         )
-    for table, speed in work:
-        reader = BatchReader(table, data.input)
-        writer = StatesWriter(reader, worker, ranks.device, cache)
-        # A graphics card is not shared with processes that were forked.
-        workers = count_cores() if ranks.device.type == "cpu" else 0
-        with progress(f"encoder's states, speed {speed:g}", len(table)) as advance:
-            for written in load_batches(writer, _orders(table, speed), workers):
-                if written.problem:
-                    raise ArborvoxError(
-                        f"The encoder's states cannot be kept: {written.problem}; make room, or "
-                        f"name another disk by features.cache."
-                    )
-                advance(written.num_utterances)
+
+
+def _write_states(writer: StatesWriter, speed: float, stop: StopRequest) -> None:
+    """Encode a table at one speed; whoever asks to stop finds later what was done until then."""
+    table = writer.reader.table
+    # A graphics card is not shared with processes that were forked.
+    workers = count_cores() if writer.device.type == "cpu" else 0
+    with (
+        progress(f"encoder's states, speed {speed:g}", len(table)) as advance,
+        closing(load_batches(writer, _orders(table, speed), workers)) as pieces,
+    ):
+        for written in pieces:
+            if written.problem:
+                raise ArborvoxError(
+                    f"The encoder's states cannot be kept: {written.problem}; make room, or "
+                    f"name another disk by features.cache."
+                )
+            advance(written.num_utterances)
+            if stop.asked:
+                raise KeyboardInterrupt
 
 
 def _orders(table: UtteranceTable, speed: float) -> Iterator[Order]:

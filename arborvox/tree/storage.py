@@ -23,6 +23,7 @@ MOST_UNITS = 1_000_000
 BYTES_A_UNIT = 128  # of its leaf and its inner node, laid out by whatever program
 BYTES_A_CHARACTER = 12  # two escapes, as in \ud83c\udf33
 SIGNS_A_UNIT = {b"[": 2, b"{": 0, b",": 4}
+MOST_MIB = 256  # whatever the units
 ROOM = 4096  # for everything else
 SIGNS_OF_THE_REST = 16
 
@@ -54,7 +55,7 @@ def load_tree(path: Path, units: Sequence[str] | None = None) -> CodeTree:
 
     try:
         _check_size(path, units)
-        tree = _tree_from_json(read_json(path))
+        tree = _tree_from_json(read_json(path, MOST_MIB))
         if units is not None:
             check_units(tree, units)
     except ArborvoxError as error:

@@ -56,7 +56,7 @@ def test_tables_with_their_own_columns(tmp_path: Path, ending: str) -> None:
         "text_column": "words",
         "speaker_column": "who",
     }
-    cuts = run(table, tmp_path / "out", columns)
+    cuts = run(table, tmp_path / "out", columns, split="speaker")
     texts = {cut["supervisions"][0]["text"] for cut in cuts}
     assert texts <= {f"he said {letter}" for letter in LETTERS}
     assert len(cuts) == 24

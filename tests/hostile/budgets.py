@@ -1,8 +1,14 @@
-"""How many examples a property is tried with: some always, thousands with the slow tests."""
+"""What a property may cost: some examples always, thousands with the slow tests, and no memory."""
 
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import psutil
 from hypothesis import HealthCheck, settings
+
+ROOM_BYTES = 2 << 30
 
 
 def examples(fast: int, slow: int) -> settings:
@@ -13,3 +19,15 @@ def examples(fast: int, slow: int) -> settings:
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Let whatever asks for much more memory than is taken already fail."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = psutil.Process().memory_info().vms + ROOM_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

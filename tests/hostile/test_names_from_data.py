@@ -122,7 +122,7 @@ def test_a_test_set_of_any_languages_is_split_inside_its_folder(codes: list[str]
         assert len({str(path).lower() for path in made.values()}) == len(made)
 
 
-@examples(20, 300)
+@examples(20, 2000)
 @given(names)
 def test_a_table_with_any_language_writes_in_its_folder_alone(code: str) -> None:
     with tempfile.TemporaryDirectory() as place:

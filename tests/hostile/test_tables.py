@@ -217,7 +217,7 @@ def read(content: bytes, ending: str, looks_like_audio: Any) -> tuple[list[Any],
 file_names = st.binary(min_size=1, max_size=120).map(lambda name: name.translate(None, b"/\0."))
 
 
-@examples(60, 1000)
+@examples(60, 2000)
 @given(
     bare_names=st.lists(st.one_of(file_names, st.just(b"caf\xe9"), st.just(b"a\tb\nc")), max_size=6)
 )
@@ -246,7 +246,7 @@ kaldi_lines = st.lists(
 ).map(b"\n".join)
 
 
-@examples(60, 1000)
+@examples(60, 2000)
 @given(
     tables=st.fixed_dictionaries(
         {"wav.scp": kaldi_lines, "text": kaldi_lines},
@@ -265,12 +265,12 @@ def cells_joined(*cells: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
     return st.lists(st.one_of(row, st.binary(max_size=30)), max_size=6).map(b"\n".join)
 
 
-@examples(60, 1000)
+@examples(60, 2000)
 @given(
     validated=cells_joined(speakers, names, texts),
     durations=cells_joined(names, st.one_of(st.sampled_from(["nan", "inf", "-1", "1e999"]), wild)),
     phones=st.one_of(st.none(), cells_joined(names, texts)),
-    split=st.sampled_from(["speaker", "paper", "official"]),
+    split=st.sampled_from(["speaker", "utterance", "official", "official-test"]),
 )
 def test_no_common_voice_table_is_a_fault(
     recordings: Path, validated: bytes, durations: bytes, phones: bytes | None, split: Any
@@ -288,7 +288,7 @@ def test_no_common_voice_table_is_a_fault(
         prepare_safely(root, root / "release", CommonVoiceCorpus, split=split, unit=unit)
 
 
-@examples(60, 1000)
+@examples(60, 2000)
 @given(content=st.one_of(st.binary(max_size=60), kaldi_lines))
 def test_no_ucla_table_is_a_fault(recordings: Path, content: bytes) -> None:
     with sandbox(recordings) as root:

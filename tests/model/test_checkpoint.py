@@ -253,7 +253,7 @@ def test_oversized_files_are_not_read(saved: Saved) -> None:
     folder, _ = saved
     with (folder / "tokens.json").open("r+b") as file:
         file.truncate(300 << 20)  # sparse
-    with pytest.raises(ArborvoxError, match=r"tokens\.json is larger than 256 MiB"):
+    with pytest.raises(ArborvoxError, match=r"tokens\.json is larger than 64 MiB"):
         load_checkpoint(folder)
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 from tiny_pretrained import make_model, save_model
 
-from arborvox.config import FeaturesConfig, ModelConfig
+from arborvox.config import FeaturesConfig, ModelConfig, validate_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
 
@@ -193,3 +193,12 @@ def test_missing_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_keys_that_contradict(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ModelConfig.model_validate({"size": "tiny", **keys})
+
+
+def test_rates_of_an_encoder_that_does_not_learn_are_refused() -> None:
+    frozen = {"encoder": "pretrained", "pretrained": "x"}
+    for model in ({}, frozen):
+        with pytest.raises(ArborvoxError, match=r"train\.freeze_steps is read with a pretrained"):
+            validate_recipe({"model": model, "train": {"freeze_steps": 5}}, name="test")
+    learning = {**frozen, "freeze": 2}
+    validate_recipe({"model": learning, "train": {"freeze_steps": 5}}, name="test")
