@@ -10,9 +10,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from arborvox.cli import config, decode, doctor, prepare, run, score, tokens, train, tree
+from arborvox.cli import config, decode, doctor, lm, prepare, run, score, tokens, train, tree, tune
 from arborvox.errors import ArborvoxError
 from arborvox.version import VERSION
+
+USUAL = "run prepare tokens tree train lm tune decode score compare report transcribe".split()
 
 
 class InOrderOfUse(TyperGroup):
@@ -20,8 +22,10 @@ class InOrderOfUse(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, those of the usual way first."""
-        usual = "run prepare tokens tree train decode score compare report transcribe".split()
-        return usual + [name for name in super().list_commands(ctx) if name not in usual]
+        usual = (
+            "run prepare tokens tree train lm tune decode score compare report transcribe".split()
+        )
+        return usual + [name for name in super().list_commands(ctx) if name not in USUAL]
 
 
 app = typer.Typer(
@@ -67,7 +71,7 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (run, prepare, tokens, tree, train, decode, score, config, doctor):
+for module in (run, prepare, tokens, tree, train, lm, tune, decode, score, config, doctor):
     module.register(app)
 
 

@@ -48,26 +48,30 @@ SEARCH_OPTIONS: dict[str, Any] = {
 }
 
 
-def _takes_search_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Let Typer see the options of a search in a command's `**options`."""
+def takes_search_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let Typer see the options of a search, but for some, in a command's `**options`."""
 
-    @functools.wraps(command)
-    def wrapped(**arguments: Any) -> None:
-        command(**arguments)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def wrapped(**arguments: Any) -> None:
+            command(**arguments)
 
-    signature = inspect.signature(command)
-    own = [each for each in signature.parameters.values() if each.name != "options"]
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in SEARCH_OPTIONS.items()
-    ]
-    wrapped.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    hints = {each.name: each.annotation for each in (*own, *options)}
-    wrapped.__annotations__ = {**hints, "return": None}
-    return wrapped
+        signature = inspect.signature(command)
+        own = [each for each in signature.parameters.values() if each.name != "options"]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in SEARCH_OPTIONS.items()
+            if name not in left_out
+        ]
+        wrapped.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        hints = {each.name: each.annotation for each in (*own, *options)}
+        wrapped.__annotations__ = {**hints, "return": None}
+        return wrapped
+
+    return decorate
 
 
-@_takes_search_options
+@takes_search_options()
 def decode(
     run: Run,
     manifest: Annotated[Path, typer.Argument(help="Cuts made by `arborvox prepare`, *.jsonl.gz.")],
@@ -83,11 +87,11 @@ def decode(
     """
     from arborvox.decode.corpus_decoding import decode_manifest
 
-    if decode_manifest(run, manifest, _asked(options), out).num_failed:
+    if decode_manifest(run, manifest, asked_config(options), out).num_failed:
         raise typer.Exit(1)
 
 
-@_takes_search_options
+@takes_search_options()
 def transcribe(
     run: Run,
     files: Annotated[
@@ -111,11 +115,11 @@ def transcribe(
     """
     from arborvox.recognizer import transcribe_files
 
-    if transcribe_files(run, files, _asked(options), kind=kind, out=out):
+    if transcribe_files(run, files, asked_config(options), kind=kind, out=out):
         raise typer.Exit(1)
 
 
-def _asked(options: dict[str, Any]) -> "DecodeConfig":
+def asked_config(options: dict[str, Any]) -> "DecodeConfig":
     """Return what was asked for; what was not is left open."""
     from arborvox.config import DecodeConfig
 

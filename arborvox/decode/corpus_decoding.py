@@ -79,7 +79,7 @@ def _decode_rest(
         progress("decoding", len(utterances)) as advance,
     ):
         for batch in cut_by_length(utterances, engine.config.batch_s):
-            heard, features = _read_speech(batch, engine)
+            heard, features = read_speech(batch, engine)
             num_failed += len(batch) - len(heard)
             found = engine.recognize(features)
             # First the time: a batch that is done twice because of a kill is also counted twice.
@@ -103,9 +103,7 @@ def cut_by_length(utterances: Sequence[Utterance], batch_s: float) -> Iterator[l
         yield ordered[begin:end]
 
 
-def _read_speech(
-    batch: Sequence[Utterance], engine: Engine
-) -> tuple[list[Utterance], list[Tensor]]:
+def read_speech(batch: Sequence[Utterance], engine: Engine) -> tuple[list[Utterance], list[Tensor]]:
     """Return the utterances that could be read, and their features (T, M)."""
     heard, features = [], []
     rate = engine.input.sampling_rate

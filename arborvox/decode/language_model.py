@@ -7,6 +7,7 @@ back-off as a step to the next shorter context. Searches walk it in compiled cod
 import gzip
 import math
 import zlib
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,11 +17,11 @@ from numpy.typing import NDArray
 
 from arborvox.errors import ArborvoxError
 from arborvox.kernels.compiling import kernel
+from arborvox.lm.arpa import BEGIN, END, SPACE, UNKNOWN
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
 
-BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 # How people write a space in a file whose words are separated by spaces.
-SPACES = ("<space>", "▁", "|", "_")
+SPACES = (SPACE, "▁", "|", "_")
 # What KenLM gives to a word that neither it nor <unk> is listed for, a power of ten.
 UNLISTED_LOG10 = -100.0
 MOST_LOG10 = 1e6  # of a score in a file, either way
@@ -31,8 +32,6 @@ NO_ENTRY = np.uint64(0xFFFFFFFFFFFFFFFF)
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 HASH_SHIFT = np.uint64(29)
 HALF = np.uint64(32)
-
-Ngram = tuple[int, ...]
 
 
 class LanguageModel(NamedTuple):
@@ -92,73 +91,110 @@ def read_token(model: Any, state: int, token: int) -> Any:
 
 
 @kernel
-def add_transitions(keys: Any, slots: Any, states: Any, words: Any) -> None:
-    """Enter transitions into the hash table; notes the slot of each."""
-    for i in range(len(states)):
-        slots[i] = find_transition(keys, states[i], words[i])
-        keys[slots[i]] = (np.uint64(states[i]) << HALF) | np.uint64(words[i])
+def follow(keys: Any, next_states: Any, words: Any) -> int:
+    """Return the state of a listed context by its words, from the empty one on, or -1."""
+    state = 0
+    for word in words:
+        slot = find_transition(keys, state, word)
+        if keys[slot] == NO_ENTRY:
+            return -1
+        state = next_states[slot]
+    return state
+
+
+@kernel
+def longest_context(keys: Any, next_states: Any, words: Any) -> int:
+    """Return the state of the longest listed context that some words end in."""
+    for start in range(len(words)):
+        state = follow(keys, next_states, words[start:])
+        if state >= 0:
+            return state
+    return 0
+
+
+@kernel
+def add_ngrams(model: Any, ngrams: Any, weights: Any, first: int) -> int:
+    """Enter the n-grams of an order (M, n) with log P and back-off (M, 2), shorter ones before.
+
+    Their states are numbered from `first`; those of the highest order, with 0, have none. Returns
+    the row of an n-gram whose context is not listed, or -1.
+    """
+    for row in range(ngrams.shape[0]):
+        words = ngrams[row]
+        context = follow(model.keys, model.next_states, words[:-1])
+        if context < 0:
+            return row
+        shorter = longest_context(model.keys, model.next_states, words[1:])
+        slot = find_transition(model.keys, context, words[-1])
+        model.keys[slot] = (np.uint64(context) << HALF) | np.uint64(words[-1])
+        model.log_probs[slot] = weights[row, 0]
+        model.next_states[slot] = shorter
+        if first > 0:
+            model.next_states[slot] = first + row
+            model.backoffs[first + row] = weights[row, 1]
+            model.shorter[first + row] = shorter
+    return -1
 
 
 def load_language_model(path: Path, tokenizer: Tokenizer) -> LanguageModel:
     """Read an ARPA file (.arpa or .arpa.gz) whose words are the units of a vocabulary."""
     ids: dict[str, int] = {}
-    probabilities: dict[Ngram, tuple[float, float]] = {}
+    sections: dict[int, _Section] = {}
     for words, log_prob, backoff in _read_arpa(path):
-        ngram = tuple(ids.setdefault(word, len(ids)) for word in words)
-        probabilities[ngram] = (log_prob, backoff)
+        section = sections.setdefault(len(words), _Section(array("i"), array("d")))
+        try:
+            section.words.extend([ids[word] for word in words])
+        except KeyError:  # a new one, as unigrams are
+            section.words.extend([ids.setdefault(word, len(ids)) for word in words])
+        section.weights.extend((log_prob, backoff))
     words_of_tokens = _words_of_tokens(tokenizer, ids)
     if not any(word in ids for word in tokenizer.units[tokenizer.num_special :]):
         raise ArborvoxError(
-            f"{path} lists none of the model's units ({tokenizer.unit}); train the language model "
-            f"on texts with a space between units, and {SPACES[0]} for the space itself."
+            f"{path} lists none of the model's units ({tokenizer.unit}); make the language model "
+            f"with `arborvox lm` and the model's tokens.json, or of texts with a space between "
+            f"units and {SPACE} for the space itself."
         )
-    return _automaton(path, probabilities, ids, words_of_tokens)
+    return _automaton(path, sections, ids, words_of_tokens)
+
+
+class _Section(NamedTuple):
+    """The n-grams of one order, as they stand in the file."""
+
+    words: "array[int]"  # n for each
+    weights: "array[float]"  # log P and back-off of each
 
 
 def _automaton(
-    path: Path,
-    probabilities: dict[Ngram, tuple[float, float]],
-    ids: dict[str, int],
-    words: NDArray[np.int32],
+    path: Path, sections: dict[int, _Section], ids: dict[str, int], words: NDArray[np.int32]
 ) -> LanguageModel:
-    order = max(map(len, probabilities))
-    states: dict[Ngram, int] = {(): 0}
-    for ngram in probabilities:
-        if len(ngram) < order:
-            states[ngram] = len(states)
-
-    def longest_context(ngram: Ngram) -> int:
-        while ngram not in states:
-            ngram = ngram[1:]
-        return states[ngram]
-
-    missing = next((ngram for ngram in probabilities if ngram[:-1] not in states), None)
-    if missing is not None:
-        names = {number: word for word, number in ids.items()}
-        told = " ".join(names[word] for word in missing)
-        raise ArborvoxError(f"{path}: the n-gram '{told}' is listed, but not its context.")
-    size = 1 << (2 * len(probabilities)).bit_length()
-    keys = np.full(size, NO_ENTRY)
-    slots = np.empty(len(probabilities), np.int64)
-    origins = np.array([states[ngram[:-1]] for ngram in probabilities], np.int64)
-    add_transitions(keys, slots, origins, np.array([ngram[-1] for ngram in probabilities]))
-    log_probs, next_states = np.zeros(size, np.float32), np.zeros(size, np.int32)
-    log_probs[slots] = [log_prob for log_prob, _ in probabilities.values()]
-    next_states[slots] = [longest_context(ngram) for ngram in probabilities]
-    shorter = [longest_context(context[1:]) for context in states]
-    backoffs = [probabilities[context][1] if context else 0.0 for context in states]
-    unlisted = (UNLISTED_LOG10 * math.log(10), 0.0)
-    begin = states.get((ids[BEGIN],), 0) if BEGIN in ids else 0
-    return LanguageModel(
-        keys=keys,
-        log_probs=log_probs,
-        next_states=next_states,
-        backoffs=np.array(backoffs, np.float32),
-        shorter=np.array(shorter, np.int32),
+    num_ngrams = {n: len(section.weights) // 2 for n, section in sections.items()}
+    order = max(sections)
+    num_states = 1 + sum(number for n, number in num_ngrams.items() if n < order)
+    size = 1 << (2 * sum(num_ngrams.values())).bit_length()
+    model = LanguageModel(
+        keys=np.full(size, NO_ENTRY),
+        log_probs=np.zeros(size, np.float32),
+        next_states=np.zeros(size, np.int32),
+        backoffs=np.zeros(num_states, np.float32),
+        shorter=np.zeros(num_states, np.int32),
         words=words,
-        first_state=begin,
-        unknown_log_prob=probabilities.get((ids.get(UNKNOWN, -1),), unlisted)[0],
+        first_state=0,
+        unknown_log_prob=UNLISTED_LOG10 * math.log(10),
     )
+    first = 1
+    for n, section in sorted(sections.items()):
+        ngrams = np.array(section.words, np.int32).reshape(-1, n)
+        weights = np.array(section.weights).reshape(-1, 2)
+        row = add_ngrams(model, ngrams, weights, first if n < order else 0)
+        if row >= 0:
+            names = list(ids)
+            told = " ".join(names[word] for word in ngrams[row])
+            raise ArborvoxError(f"{path}: the n-gram '{told}' is listed, but not its context.")
+        first += len(ngrams)
+        if n == 1 and len(unknown := np.flatnonzero(ngrams[:, 0] == ids.get(UNKNOWN, -1))):
+            model = model._replace(unknown_log_prob=float(weights[unknown[-1], 0]))
+    begin = follow(model.keys, model.next_states, np.array([ids.get(BEGIN, len(ids))]))
+    return model._replace(first_state=max(begin, 0))
 
 
 def _words_of_tokens(tokenizer: Tokenizer, ids: dict[str, int]) -> NDArray[np.int32]:
@@ -187,27 +223,30 @@ def _read_arpa(path: Path) -> Iterator[tuple[Sequence[str], float, float]]:
     #
     # \end\
     opened = gzip.open if path.suffix == ".gz" else open
-    order, ended, number = 0, False, 0
+    order, ended, number, ln10 = 0, False, 0, math.log(10)
     try:
         with opened(path, "rt", encoding="utf-8") as lines:
             while line := lines.readline(MOST_LINE + 1):
                 number += 1
                 if len(line) > MOST_LINE:
                     raise ValueError(f"more than {MOST_LINE:,} characters")
-                text = line.strip()
-                if text.startswith("\\"):
+                fields = line.split()
+                if not fields:
+                    continue
+                if fields[0].startswith("\\"):
+                    text = line.strip()
                     ended = text == "\\end\\"
                     order = int(text[1:].partition("-")[0]) if text.endswith("-grams:") else 0
-                elif order and text:
-                    log_prob, *rest = text.split()
-                    # A highest-order n-gram has no back-off, and others may leave it out.
-                    backoff = float(rest[order]) if len(rest) > order else 0.0
-                    if len(rest) < order:
+                elif order:
+                    if len(fields) <= order:
                         raise ValueError("too few words")
-                    scores = float(log_prob), backoff
-                    if not all(abs(score) <= MOST_LOG10 for score in scores):  # NaN is not, either
+                    # A highest-order n-gram has no back-off, and others may leave it out.
+                    backoff = float(fields[order + 1]) if len(fields) > order + 1 else 0.0
+                    log_prob = float(fields[0])
+                    # NaN is not, either.
+                    if not (abs(log_prob) <= MOST_LOG10 and abs(backoff) <= MOST_LOG10):
                         raise ValueError("not the logarithm of a probability")
-                    yield rest[:order], scores[0] * math.log(10), scores[1] * math.log(10)
+                    yield fields[1 : order + 1], log_prob * ln10, backoff * ln10
     except FileNotFoundError:
         raise ArborvoxError(f"There is no language model {path}.") from None
     except ValueError as error:  # UnicodeDecodeError is one

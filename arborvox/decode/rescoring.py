@@ -1,5 +1,6 @@
 """Attention rescoring: CTC proposes, the decoder reads all proposals at once and decides."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +20,12 @@ def attention_rescoring(
     scores, ctc_weight = network.ctc_scores(encoded), settings.ctc_weight
     lens = encoded.lens.tolist()
     proposed = search_prefixes(scores, lens, settings)
-    trees = [_PrefixTree.of([tokens for tokens, _, _ in prefixes]) for prefixes in proposed]
-    values = _read_trees(network, encoded, trees)
+    transcripts = [[tokens for tokens, _, _ in prefixes] for prefixes in proposed]
+    values = decoder_log_probs(network, encoded, transcripts)
     results = []
-    for b, (prefixes, tree) in enumerate(zip(proposed, trees, strict=True)):
+    for b, prefixes in enumerate(proposed):
         found = []
-        for (tokens, score, ctc_score), rows in zip(prefixes, tree.rows, strict=True):
-            by_token = values[b][rows]
+        for (tokens, score, ctc_score), by_token in zip(prefixes, values[b], strict=True):
             extra = score - ctc_score  # language model and length bonus
             total = (1.0 - ctc_weight) * float(by_token.sum()) + ctc_weight * ctc_score + extra
             confidences = tuple(np.exp(by_token[:-1]).tolist())  # without <eos>
@@ -35,6 +35,15 @@ def attention_rescoring(
             [align_hypothesis(scores, b, lens[b], best) for best in found[: settings.num_best]]
         )
     return results
+
+
+def decoder_log_probs(
+    network: Network, encoded: Encoded, transcripts: Sequence[list[tuple[int, ...]]]
+) -> list[list[NDArray[np.float32]]]:
+    """Return log P by the decoder of each token of each utterance's transcripts, <eos> last."""
+    trees = [_PrefixTree.of(proposed) for proposed in transcripts]
+    values = _read_trees(network, encoded, trees)
+    return [[values[b][rows] for rows in tree.rows] for b, tree in enumerate(trees)]
 
 
 @dataclass(frozen=True)

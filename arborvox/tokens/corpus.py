@@ -33,13 +33,28 @@ class TextCorpus:
     the UCLA corpus in its own layout (<language>/text.txt).
     """
 
-    def __init__(self, sources: Sequence[Path], languages: Sequence[str] | None = None) -> None:
-        """Find the files; they are read when the corpus is iterated."""
+    def __init__(
+        self,
+        sources: Sequence[Path],
+        languages: Sequence[str] | None = None,
+        *,
+        text_language: str | None = None,
+        has_phones: bool = False,
+    ) -> None:
+        """Find the files; they are read when the corpus is iterated.
+
+        `text_language` is the language of text files whose names do not tell it; with `has_phones`
+        their lines are phones with spaces between, and no sentences to be normalised.
+        """
         files = [file for source in sources for file in _files_of(source)]
         self.files = tuple(dict.fromkeys(files))  # a file named twice is one file
         if languages is not None:
             check_languages(languages, "--languages")
+        if text_language is not None:
+            check_language(text_language, "--language")
         self._languages = None if languages is None else frozenset(languages)
+        self._text_language = text_language
+        self._has_phones = has_phones
         self.skipped: Counter[tuple[str, str]] = (
             Counter()
         )  # (language, problem), of the last reading
@@ -74,10 +89,10 @@ class TextCorpus:
         return self._languages is None or language in self._languages
 
     def _read_text(self, file: Path) -> Iterator[Sentence]:
-        language = check_language(file.stem, str(file))
+        language = self._text_language or check_language(file.stem, str(file))
         if not self._wants(language):
             return
-        normalize = Normalizer(language)
+        normalize = _tidy_phones if self._has_phones else Normalizer(language)
         for line in _lines_of(file):
             if not line.strip():
                 continue
@@ -104,6 +119,11 @@ class TextCorpus:
                 raise ArborvoxError(f"{file}, line {number}: the text contains {flaw}: {text!r}.")
             if self._wants(language) and text:
                 yield Sentence(language, text)
+
+
+def _tidy_phones(line: str) -> tuple[str, str]:
+    """Return a line of phones with one space between them, as `Normalizer` returns a sentence."""
+    return " ".join(unicodedata.normalize("NFC", line).split()), ""
 
 
 def _lines_of(file: Path) -> Iterator[str]:

@@ -107,9 +107,8 @@ class Tokenizer:
 
         No <eos> is added. Without a language there is no tag.
         """
-        ids = [self._ids.get(unit, UNK_ID) for unit in self._segmentation.split(text)]
-        # A text may spell out "<eos>": as a unit that is unknown, not special.
-        ids = [UNK_ID if token < self.num_special else token for token in ids]
+        id_of = self._ids_of_units.get
+        ids = [id_of(unit, UNK_ID) for unit in self._segmentation.split(text)]
         if self.language_tags and language is not None:
             return [self.tag_id(language), *ids]
         return ids
@@ -212,6 +211,11 @@ class Tokenizer:
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {unit: token for token, unit in enumerate(self.units)}
+
+    @cached_property
+    def _ids_of_units(self) -> dict[str, int]:
+        # A text may spell out "<eos>": as a unit that is unknown, not special.
+        return {unit: token for unit, token in self._ids.items() if token >= self.num_special}
 
     @cached_property
     def _segmentation(self) -> Segmentation:

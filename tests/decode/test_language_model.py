@@ -64,6 +64,19 @@ def log10_prob(lm: LanguageModel, tokens: list[int]) -> float:
     return total / math.log(10)
 
 
+def test_sections_may_stand_in_any_order_and_the_last_of_two_lines_counts(
+    tmp_path: Path, tokenizer: Tokenizer, lm: LanguageModel
+) -> None:
+    head, unigrams, *longer = ARPA.removesuffix("\\end\\\n").split("\n\n")
+    stale = unigrams.replace("-0.5\ta\t-0.2", "-9.0\ta\t-9.0")
+    path = tmp_path / "shuffled.arpa"
+    sections = [head, *longer[::-1], stale, unigrams, "\\end\\\n"]
+    path.write_text("\n\n".join(section.strip("\n") for section in sections), encoding="utf-8")
+    shuffled = load_language_model(path, tokenizer)
+    for tokens in ([A], [A, B], [A, B, C], [B, A], [B, END], [D, A]):
+        assert log10_prob(shuffled, tokens) == pytest.approx(log10_prob(lm, tokens), abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [
