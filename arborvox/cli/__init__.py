@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from arborvox.cli import config, decode, doctor, prepare, run, score, tokens, train, tree
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, harmless
 from arborvox.version import VERSION
 
 
@@ -107,5 +107,5 @@ def _fail(message: str, *, code: int, show: bool) -> None:
 
         traceback.print_exc()
     typer.secho("error: ", fg="red", bold=True, nl=False, err=True)
-    typer.echo(message, err=True)
+    typer.echo(harmless(message), err=True)
     sys.exit(code)
