@@ -232,3 +232,19 @@ def test_a_json_file_is_used_only_if_all_of_it_has_the_form(
         return
     with pytest.raises(ArborvoxError, match=rf"a\.json is damaged \(.*{told}.*\); do it again"):
         read_form(path, Form, "do it again")
+
+
+def test_only_files_are_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ArborvoxError, match="give the name of a file"):
+            write_text_atomic(path, "x")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "file")
+    write_text_atomic(tmp_path / "link", "x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "elsewhere" / "file").read_text() == "x"

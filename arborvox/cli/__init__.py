@@ -5,6 +5,7 @@ Nothing heavy is imported here: `--help` must answer at once.
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -74,6 +75,8 @@ for module in (run, prepare, tokens, tree, train, decode, score, config, doctor)
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; mistakes become one sentence on standard error and exit code 2."""
     words = _flags_first(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal may not know every script
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(words)
     except ArborvoxError as error:
