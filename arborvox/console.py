@@ -16,6 +16,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from arborvox.errors import harmless
+
 console = Console(stderr=True, highlight=False)
 _level = {"quiet": False, "verbose": False}
 
@@ -39,18 +41,18 @@ def show(result: Any) -> None:
 def detail(message: str) -> None:
     """Print what only a curious user wants, with --verbose."""
     if _level["verbose"]:
-        console.print(f"[dim]{escape(message)}[/dim]")
+        console.print(f"[dim]{escape(harmless(message))}[/dim]")
 
 
 def warn(message: str) -> None:
     """Print a warning, even in quiet mode: it names something that was not done as asked."""
-    console.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)
+    console.print(f"[yellow]warning:[/yellow] {escape(harmless(message))}", soft_wrap=True)
 
 
 def _print(target: Console, message: Any) -> None:
     """Print text as it is: folders and transcripts may hold square brackets, and stay in a line."""
     if isinstance(message, str):
-        target.print(message, markup=False, soft_wrap=True)
+        target.print(harmless(message), markup=False, soft_wrap=True)
     else:
         target.print(message)
 

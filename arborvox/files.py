@@ -95,12 +95,21 @@ def name_failed_writes(path: Path, part: Path | None = None) -> Iterator[None]:
         raise
 
 
+def check_target(path: Path) -> None:
+    """Refuse to write a file where something stands that is none: /dev/null would be replaced."""
+    if path.is_dir():
+        raise ArborvoxError(f"{path} is a folder; give the name of a file.")
+    if path.exists() and not path.is_file():
+        raise ArborvoxError(f"{path} is a device or a pipe; give the name of a file.")
+
+
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary neighbour of `path`; it takes the final name only if the block succeeds."""
+    check_target(path)
+    if path.is_symlink():  # what it points to is meant, and not to lose its link
+        path = path.resolve()
     make_folder(path.parent)
-    if path.is_dir():
-        raise ArborvoxError(f"{path} is a folder; give the name of a file.")
     _remove_deserted(path.parent.absolute())
     try:
         handle, name = tempfile.mkstemp(**_scratch_name(path))

@@ -19,7 +19,7 @@ from arborvox.decode.sound import Sound, sound_blocks
 from arborvox.decode.transcript import WRITERS, Segment, Transcript
 from arborvox.decode.words import Word, cut_word
 from arborvox.errors import ArborvoxError
-from arborvox.files import write_text_atomic
+from arborvox.files import name_failed_writes, write_text_atomic
 from arborvox.model.checkpoint import load_checkpoint
 from arborvox.tokens.segmentation import PIECE_SPACE
 
@@ -240,6 +240,7 @@ def _deliver(text: str, file: Path, target: Path | None, *, alone: bool) -> None
         data = shown.encode(encoding, "surrogateescape")
     except UnicodeEncodeError:
         data = shown.encode(encoding, "backslashreplace")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    with name_failed_writes(Path("standard output")):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()

@@ -4,22 +4,28 @@ import errno
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from arborvox.console import say, warn
+from arborvox.errors import ArborvoxError
 from arborvox.files import (
     atomic_folder,
     atomic_path,
     clean_cell,
     name_failed_writes,
     open_gzip_reproducible,
+    read_bounded,
+    read_json,
     set_aside,
     staged_folder,
     write_lines,
     write_text_atomic,
 )
 from arborvox.processes import count_cores, is_deserted, process_mark
+from arborvox.typed_json import read_form
 
 FULL = Path("/dev/full")  # every write to it fails as on a full disk
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
@@ -175,3 +181,70 @@ def test_cells_have_no_tabs_and_no_line_ends() -> None:
 
 def test_there_is_a_core() -> None:
     assert 1 <= count_cores() <= (os.cpu_count() or 1)
+
+
+def test_errors_and_messages_are_shown_by_a_terminal_and_not_obeyed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    hostile = "a\x1b]0;owned\x07b\x9b2J\ud800\nc"
+    assert str(ArborvoxError(hostile)) == "a�]0;owned�b�2J� c"
+    warn(hostile)
+    say(hostile)
+    assert "\x1b" not in capfd.readouterr().err
+
+
+def test_a_file_is_not_read_beyond_its_bound(tmp_path: Path) -> None:
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(3 << 20)  # sparse
+    with pytest.raises(ArborvoxError, match="larger than 2 MiB"):
+        read_json(tmp_path / "large.json", most_mib=2)
+    with pytest.raises(ArborvoxError, match="larger than 1 MiB"):  # it has no size
+        read_bounded(Path("/dev/zero"), most_mib=1)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a file should hold."""
+
+    names: tuple[str, ...]
+    length_s: float = 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"names": ["a"], "length_s": 3}', ""),
+        ('{"names": [], "length_s": Infinity, "more": 1}', ""),
+        ("[]", "should be"),
+        ('{"names": "a"}', "names"),
+        ('{"names": ["a", 1]}', r"names\.1"),
+        ('{"names": [], "length_s": "3"}', "length_s"),
+        ("{}", "names"),
+    ],
+)
+def test_a_json_file_is_used_only_if_all_of_it_has_the_form(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    if not told:
+        assert isinstance(read_form(path, Form, "do it again").names, tuple)
+        return
+    with pytest.raises(ArborvoxError, match=rf"a\.json is damaged \(.*{told}.*\); do it again"):
+        read_form(path, Form, "do it again")
+
+
+def test_only_files_are_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ArborvoxError, match="give the name of a file"):
+            write_text_atomic(path, "x")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "file")
+    write_text_atomic(tmp_path / "link", "x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "elsewhere" / "file").read_text() == "x"

@@ -5,13 +5,14 @@ Nothing heavy is imported here: `--help` must answer at once.
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from arborvox.cli import config, decode, doctor, lm, prepare, run, score, tokens, train, tree, tune
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, harmless
 from arborvox.version import VERSION
 
 USUAL = "run prepare tokens tree train lm tune decode score compare report transcribe".split()
@@ -78,6 +79,8 @@ for module in (run, prepare, tokens, tree, train, lm, tune, decode, score, confi
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; mistakes become one sentence on standard error and exit code 2."""
     words = _flags_first(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal may not know every script
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(words)
     except ArborvoxError as error:
@@ -111,5 +114,5 @@ def _fail(message: str, *, code: int, show: bool) -> None:
 
         traceback.print_exc()
     typer.secho("error: ", fg="red", bold=True, nl=False, err=True)
-    typer.echo(message, err=True)
+    typer.echo(harmless(message), err=True)
     sys.exit(code)

@@ -84,7 +84,8 @@ def prepare(
         if not any(stats.utterances(split) for split in ("train", "dev", "test")):
             _publish_list(stage, out)
             raise ArborvoxError(
-                f"{config.source} holds no usable utterance; see {out / SKIPPED_NAME}"
+                f"{config.source} holds no usable utterance{_main_reason(stats)}; see "
+                f"{out / SKIPPED_NAME}"
                 f"{', and the choice of languages' if config.languages else ''}."
             )
         empty = [] if is_part else empty_sets(stats, config)
@@ -111,3 +112,11 @@ def _publish_list(stage: Path, out: Path) -> None:
     """Publish the list of what was left out, and nothing else."""
     with atomic_path(out / SKIPPED_NAME) as part:
         shutil.copyfile(stage / SKIPPED_NAME, part)
+
+
+def _main_reason(stats: CorpusStats) -> str:
+    """Say why most of a corpus was left out: "foreign script" is a wrong --language, say."""
+    if not stats.skipped:
+        return ""
+    reason = max(stats.skipped, key=lambda reason: stats.skipped[reason])
+    return f" ({stats.skipped[reason]:,} times: {reason})"

@@ -27,7 +27,7 @@ from arborvox.decode.hypothesis_file import (
 from arborvox.decode.network import STAGES
 from arborvox.decode.timing import Timing, read_timing
 from arborvox.errors import ArborvoxError
-from arborvox.files import hold, name_failed_writes, write_json_atomic
+from arborvox.files import check_target, hold, name_failed_writes, write_json_atomic
 from arborvox.manifest import Utterance, load_manifest
 
 
@@ -50,6 +50,7 @@ def decode_with(engine: Engine, manifest: Path, out: Path) -> Decoded:
     utterances = load_manifest(manifest)
     if not utterances:
         raise ArborvoxError(f"{manifest} holds no utterances, so there is nothing to decode.")
+    check_target(out)
     header = make_header(engine, manifest)
     engine.network.clock.reset()
     with hold(lock_of(out), f"Another `arborvox decode` is writing {out}."):

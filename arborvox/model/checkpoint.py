@@ -22,7 +22,7 @@ from torch import Tensor
 
 from arborvox.config import Recipe, load_resolved_recipe, show_recipe
 from arborvox.digests import checksum_file
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, one_line
 from arborvox.files import (
     atomic_folder,
     atomic_path,
@@ -159,7 +159,8 @@ def _check_files(folder: Path) -> tuple[int, dict[str, str]]:
     promised = [WEIGHTS] if version == 1 else sorted({*required, *stated, *found})
     for name in promised:
         if name not in found:
-            raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
+            shown = one_line(name)
+            raise ArborvoxError(f"{folder} is not whole: there is no {shown}; copy it again.")
         if name not in stated:
             raise ArborvoxError(
                 f"{folder / name} does not belong to this checkpoint: {HEAD} has no checksum of "
@@ -203,7 +204,7 @@ def _compare_shapes(
             }
             types = {part.get_dtype() for part in slices.values()}
     except SafetensorError as error:
-        raise ArborvoxError(f"{path} is not a safetensors file ({error}).") from None
+        raise ArborvoxError(f"{path} is not a safetensors file ({one_line(str(error))}).") from None
     if not types <= FLOAT_TYPES:
         raise ArborvoxError(f"{path} holds {', '.join(sorted(types - FLOAT_TYPES))}, no weights.")
     config = recipe.model

@@ -1,10 +1,14 @@
 """The app itself: version, help, and errors that are one sentence."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from arborvox.cli import main
+from arborvox.tree import HuffmanTree, save_tree
 from arborvox.version import VERSION
 
 
@@ -75,3 +79,17 @@ def test_doctor_says_what_things_mean(capsys: pytest.CaptureFixture[str]) -> Non
     shown = capsys.readouterr().out
     for word in ("cores", "memory", "bf16", "CUDA", "torch", "audio", "extra demo"):
         assert word in shown
+
+
+def test_a_terminal_that_knows_few_letters_is_no_fault(tmp_path: Path) -> None:
+    tree = tmp_path / "tree.json"
+    save_tree(HuffmanTree.from_counts([3, 2, 1], ["<eos>", " ", "ш"]), tree)
+    done = subprocess.run(
+        [sys.executable, "-m", "arborvox", "tree", "show", str(tree)],
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\\u0448" in done.stdout

@@ -24,7 +24,7 @@ from mutations import STRANGE, changed, places
 from arborvox.config import DecodeConfig
 from arborvox.decode.engine import load_engine
 from arborvox.digests import checksum_file
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, harmless
 from arborvox.model.checkpoint import CONFIG, HEAD, TOKENS, TREE, WEIGHTS
 from arborvox.recognizer import Recognizer
 from arborvox.tokens.tokenizer import Tokenizer
@@ -60,7 +60,7 @@ def transcribe_or_refuse(folder: Path) -> None:
         said.text.encode("utf-8")
     except ArborvoxError as error:
         assert "\n" not in str(error)
-        assert str(error).isprintable()
+        assert harmless(str(error)) == str(error)
         assert len(str(error)) < 1000
 
 
@@ -163,21 +163,26 @@ def test_a_changed_header_of_the_weights_is_used_or_refused(
     names = sorted(set(header) - {"__metadata__"})
     for _ in range(data.draw(st.integers(1, 3))):
         name = data.draw(st.sampled_from(names))
-        entry = header.get(name, {})
+        if name not in header:
+            continue
+        entry = header[name]
         match data.draw(st.sampled_from(["value", "rename", "delete", "exchange", "type"])):
             case "value":
                 value = data.draw(EXTREMES | STRANGE)
-                header[name] = changed(entry, data.draw(st.sampled_from(places(entry))), value)
+                if isinstance(entry, dict):
+                    place = data.draw(st.sampled_from([(), *places(entry)]))
+                    header[name] = changed(entry, place, value)
             case "rename":
-                header[data.draw(st.text(max_size=9))] = header.pop(name, {})
+                header[data.draw(st.text(max_size=9))] = header.pop(name)
             case "delete":
-                header.pop(name, None)
+                del header[name]
             case "exchange":
                 other = data.draw(st.sampled_from(names))
                 header[name], header[other] = copy.deepcopy((header.get(other), entry))
             case "type":
                 kinds = ["F64", "F16", "BF16", "I64", "U8", "BOOL", "F8_E4M3", "C64", "x"]
-                header[name] = {**entry, "dtype": data.draw(st.sampled_from(kinds))}
+                given = entry if isinstance(entry, dict) else {}
+                header[name] = {**given, "dtype": data.draw(st.sampled_from(kinds))}
     packed = json.dumps(header).encode()
     told = data.draw(st.just(len(packed)) | st.sampled_from([0, 2**63, 10**9, len(packed) - 1]))
     (folder / WEIGHTS).write_bytes(struct.pack("<Q", told) + packed + content[8 + length :])
