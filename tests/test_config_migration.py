@@ -85,6 +85,20 @@ def test_a_split_that_had_another_name_keeps_its_meaning() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "split"),
+    [("folder", "auto"), ("synthetic", "utterance"), ("common_voice", "utterance")],
+)
+def test_a_recipe_of_version_2_loads_and_is_split_as_it_was(
+    name: str, split: str, tmp_path: Path
+) -> None:
+    recipe = load_resolved_recipe(VERSION_1.with_name("version_2") / f"{name}.yaml", version=2)
+    assert recipe.corpus.model_dump()["split"] == split
+    shown = tmp_path / "shown.yaml"
+    shown.write_text(show_recipe(recipe), encoding="utf-8")
+    assert load_resolved_recipe(shown, RECIPE_VERSION) == recipe
+
+
+@pytest.mark.parametrize(
     ("kind", "name"),
     [("folder", "sentence"), ("common-voice", "utterance"), ("synthetic", "utterance")],
 )

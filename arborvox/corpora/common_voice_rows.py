@@ -49,8 +49,8 @@ NOT_SAMPLED, REFUSED = -2, -4
 OFFICIAL_SETS = {"official": SPLIT_NAMES, "official-test": ("test",)}
 PACK_BYTES = 1 << 18
 BLOCK_ROWS = 1 << 16
-# Look-alikes are found in so many sentences at most; more would only say the same.
-MOST_SENTENCES_COUNTED = 200_000
+# Look-alikes are told from so many sentences; to be unified, they are looked for in all.
+MOST_SENTENCES_COUNTED = 50_000
 LEFT_OUT = {
     SENTENCE_ELSEWHERE: SENTENCE_REASON,
     SPEAKER_ELSEWHERE: SPEAKER_REASON,
@@ -214,7 +214,8 @@ def _find_look_alikes(table: Path, config: ReleaseCorpus) -> LookAlikes:
     counter = LetterCounter()
     with table.open("rb") as file:
         columns = read_header(file) if config.unit == "text" else None
-        for line in islice(file, MOST_SENTENCES_COUNTED if columns else 0):
+        most = None if config.look_alikes == "unify" else MOST_SENTENCES_COUNTED
+        for line in islice(file, most if columns else 0):
             cells = line.rstrip(b"\r\n").split(b"\t")
             if columns and len(cells) == columns.count:
                 counter.add(cells[columns.sentence].decode("utf-8", "ignore"))

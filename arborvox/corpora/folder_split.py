@@ -1,6 +1,7 @@
 """Which of a user's recordings are for training and which are held out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,13 +39,15 @@ ENOUGH_SPEAKERS = 8
 
 
 def settle_given(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:
-    """Keep the rows of a corpus's own split, if it is to be used; those of no set are left out."""
-    if config.split not in ("auto", "given"):
-        return rows
-    if not is_split(row.given for row in rows):
-        if config.split == "given" and rows:
-            raise no_split(Path(config.source or ""), config, (row.called for row in rows))
-        return rows
+    """Keep the rows of a corpus's own split, or forget it where it is none or not to be used.
+
+    Rows of no set are left out.
+    """
+    whole = is_split(row.given for row in rows)
+    if config.split == "given" and rows and not whole:
+        raise no_split(Path(config.source or ""), config, (row.called for row in rows))
+    if config.split not in ("auto", "given") or not whole:
+        return [replace(row, given=None) for row in rows]
     for row in rows:
         if row.given is None:
             skipped.append(Skipped(row.shown, f"no set of that name: {clip(row.called) or 'none'}"))
@@ -58,7 +61,7 @@ def split_utterances(
     if config.keep_split is not None:
         return _keep(utterances, given, read_split(Path(config.keep_split)))
     codes = np.zeros(len(utterances), dtype=np.int64)
-    if given and config.split in ("auto", "given"):
+    if given:
         codes[:] = [SPLIT_NAMES.index(given[utterance.id]) for utterance in utterances]
         say("split: the corpus's own")
         _cut_missing(codes, utterances, config)

@@ -162,6 +162,16 @@ def test_a_split_that_is_not_there_is_said_with_what_is(tmp_path: Path) -> None:
     assert sum(map(len, sets_of(tmp_path / "t.tsv", tmp_path / "out").values())) == 4
 
 
+def test_a_column_without_a_held_out_set_is_no_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = make_table(tmp_path, speakers=9)
+    header, *rows = table.read_text().splitlines()
+    table.write_text("\n".join([f"{header}\tsplit", *(f"{row}\ttrain" for row in rows)]) + "\n")
+    sets = sets_of(table, tmp_path / "out")
+    assert sets["test"] and "split by speaker" in capsys.readouterr().err
+
+
 def test_a_set_that_is_cut_by_speaker_has_other_speakers(recordings: Path, tmp_path: Path) -> None:
     make_kaldi(recordings / "train", TRAIN_IDS, "../wav")
     make_kaldi(recordings / "test", TEST_IDS, "../wav")
