@@ -85,17 +85,19 @@ def test_a_split_that_had_another_name_keeps_its_meaning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "split"),
-    [("folder", "auto"), ("synthetic", "utterance"), ("common_voice", "utterance")],
+    ("kind", "before", "after"),
+    [
+        ("folder", "paper", "sentence"),
+        ("folder", "speaker", "auto"),  # it was by sentence where speakers were few
+        ("common-voice", "paper", "utterance"),
+        ("common-voice", "official", "official"),
+        ("synthetic", "paper", "utterance"),
+    ],
 )
-def test_a_recipe_of_version_2_loads_and_is_split_as_it_was(
-    name: str, split: str, tmp_path: Path
-) -> None:
-    recipe = load_resolved_recipe(VERSION_1.with_name("version_2") / f"{name}.yaml", version=2)
-    assert recipe.corpus.model_dump()["split"] == split
-    shown = tmp_path / "shown.yaml"
-    shown.write_text(show_recipe(recipe), encoding="utf-8")
-    assert load_resolved_recipe(shown, RECIPE_VERSION) == recipe
+def test_a_split_of_version_1_is_what_it_was(kind: str, before: str, after: str) -> None:
+    part = {"kind": kind, "split": before}
+    corpus = migrate_recipe({"corpus": {**part, "more": [part]}}, 1)["corpus"]
+    assert corpus["split"] == corpus["more"][0]["split"] == after
 
 
 @pytest.mark.parametrize(
