@@ -69,21 +69,6 @@ def test_what_a_kind_never_read_does_not_stand_in_the_way() -> None:
     assert migrate_recipe(old, 1)["corpus"] == {"kind": "folder", "language": "sah"}
 
 
-def test_a_split_that_had_another_name_keeps_its_meaning() -> None:
-    old = {
-        "kind": "common-voice",
-        "split": "paper",
-        "more": [{"kind": "synthetic", "split": "paper"}, {"kind": "folder", "split": "paper"}],
-    }
-    new = migrate_recipe({"corpus": old}, 2)["corpus"]
-    assert new["split"] == "utterance"
-    assert [part["split"] for part in new["more"]] == ["utterance", "sentence"]
-    folder = migrate_recipe({"corpus": {"split": "speaker"}}, 2)["corpus"]
-    assert folder["split"] == "auto"  # by sentence where speakers are few, as it was
-    kept = {"corpus": {"kind": "common-voice", "split": "speaker"}}
-    assert migrate_recipe(kept, 2) == kept
-
-
 @pytest.mark.parametrize(
     ("kind", "before", "after"),
     [
