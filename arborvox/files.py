@@ -105,7 +105,7 @@ def check_target(path: Path) -> None:
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary neighbour of `path`; it takes the final name only if the block succeeds."""
+    """Yield a temporary neighbor of `path`; it takes the final name only if the block succeeds."""
     check_target(path)
     if path.is_symlink():  # what it points to is meant, and not to lose its link
         path = path.resolve()
@@ -131,7 +131,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary neighbour of a folder; if the block succeeds, it replaces the old one.
+    """Yield a temporary neighbor of a folder; if the block succeeds, it replaces the old one.
 
     Whoever is killed in between leaves the old one under its own name or that of `set_aside`.
     """
@@ -242,7 +242,7 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
 
 
 def _scratch_name(path: Path) -> dict[str, Any]:
-    """Return what `tempfile` needs for a neighbour whose owner can be found out."""
+    """Return what `tempfile` needs for a neighbor whose owner can be found out."""
     start = path.name[:40]  # the whole name may be as long as a name can be
     return {"prefix": f".{start}.{process_mark()}-", "suffix": ".part", "dir": path.parent}
 

@@ -12,7 +12,7 @@ batch of 16 costs it 16 times one utterance, which is not measured again.
 
 What is compared takes its steps in turn (benchmarks/taking_turns.py). A ratio is taken in each
 round, and the median and the quartiles of these are printed. With one thread ratios are of the
-processor's time, which busy neighbours disturb less; real-time factors are always of the clock.
+processor's time, which busy neighbors disturb less; real-time factors are always of the clock.
 """
 
 import argparse

@@ -5,7 +5,7 @@
 FOLDER holds <language>.txt files; without it, `text` in the folder that ARBORVOX_DATA names. Their
 sentences are repeated until there are enough words, with changes: of each copy after the first, one
 word in five gives way to another of its language, and one in twenty has a letter changed.
-`arborvox lm` reads these files, normalises and cuts them; lmplz gets the same units ready cut, with
+`arborvox lm` reads these files, normalizes and cuts them; lmplz gets the same units ready cut, with
 spaces between. Times are of whole processes, the ARPA file included; memory is the highest that a
 process had. KenLM's programs lmplz and query are looked for in --kenlm, or else on the PATH;
 without them there is no comparison.

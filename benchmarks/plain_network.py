@@ -44,7 +44,7 @@ class PlainConvolutionModule(ConvolutionModule):
     """The depthwise convolution in one dimension, between two transpositions."""
 
     def forward(self, x: Tensor, padding: Padding | None) -> Tensor:
-        """Mix neighbouring frames, (B, T, D) -> (B, T, D)."""
+        """Mix neighboring frames, (B, T, D) -> (B, T, D)."""
         x = functional.glu(self.expand(x), dim=-1)
         if padding is not None:
             x = x.masked_fill(padding.frames, 0)

@@ -5,7 +5,7 @@
 The plain version is the same network (benchmarks/plain_network.py; equality is checked first) in
 fp32, with torch's dropout, naive attention, unfused Adam and batches in random order. Both fill
 batches up to 100 s, padding included; audio is what is left without the padding of the whole
-corpus. Steps of all versions alternate and medians are compared, so that a busy neighbour disturbs
+corpus. Steps of all versions alternate and medians are compared, so that a busy neighbor disturbs
 all alike. Each has a process of its own; the default keeps the memory that a step has freed, as
 `arborvox train` does.
 """

@@ -1,4 +1,4 @@
-"""Laws of the features: Kaldi's numbers, normalisation, and a cache that is never wrong."""
+"""Laws of the features: Kaldi's numbers, normalization, and a cache that is never wrong."""
 
 import math
 from pathlib import Path
@@ -15,7 +15,7 @@ CONFIG = FeaturesConfig()
 
 
 def speech_like(num_samples: int, seed: int = 0) -> NDArray[np.float32]:
-    """Return coloured noise with a changing level, inside [-1, 1]."""
+    """Return colored noise with a changing level, inside [-1, 1]."""
     chance = np.random.default_rng(seed)
     noise = np.cumsum(chance.normal(size=num_samples)) * 0.01
     noise -= np.convolve(noise, np.ones(200) / 200, mode="same")
@@ -42,9 +42,9 @@ def kaldi_log_mel(samples: NDArray[np.float32]) -> NDArray[np.float64]:
         piece = piece - 0.97 * np.concatenate((piece[:1], piece[:-1]))
         power = np.abs(np.fft.rfft(piece * hann**0.85, size)[:256]) ** 2
         row = []
-        for left, centre, right in zip(edges, edges[1:], edges[2:], strict=False):
-            rise = (mel_of_bin - left) / (centre - left)
-            fall = (right - mel_of_bin) / (right - centre)
+        for left, center, right in zip(edges, edges[1:], edges[2:], strict=False):
+            rise = (mel_of_bin - left) / (center - left)
+            fall = (right - mel_of_bin) / (right - center)
             energy = float(power @ np.clip(np.minimum(rise, fall), 0.0, None))
             row.append(math.log(max(energy, np.finfo(np.float32).eps)))
         rows.append(row)
@@ -91,7 +91,7 @@ def test_silence_is_finite() -> None:
 
 
 def test_cmvn_gives_mean_zero_and_deviation_one() -> None:
-    """Normalising the data it was measured on centres and scales it."""
+    """Normalizing the data it was measured on centers and scales it."""
     parts = [LogMel(CONFIG)(speech_like(8000 + 1000 * i, seed=i)) for i in range(4)]
     cmvn = CMVN.from_sums(feature_sums(part) for part in parts)
     normal = (torch.cat(parts) - cmvn.mean) * cmvn.istd

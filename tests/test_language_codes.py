@@ -21,7 +21,7 @@ COMMON_VOICE = """
 
 
 @pytest.mark.parametrize("code", [*COMMON_VOICE.split(), *sorted(KNOWN_LANGUAGES)])
-def test_codes_of_common_voice_and_of_the_normaliser_are_known(code: str) -> None:
+def test_codes_of_common_voice_and_of_the_normalizer_are_known(code: str) -> None:
     assert check_language(code, "here") == code
 
 

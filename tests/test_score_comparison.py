@@ -28,7 +28,7 @@ def heard_by(run: str, unit: str = "char", **texts: str) -> HypothesisFile:
         unit=unit,
         run=f"runs/{run}",
         mode="ctc-greedy",
-        normalisation="lower case",
+        normalization="lower case",
         transcriptions=tuple(
             Transcription(name, name[:2], SAID.get(name, ""), text) for name, text in heard.items()
         ),

@@ -22,10 +22,10 @@ def written(tmp_path: Path, *lines: Any) -> Path:
 
 
 def test_a_whole_file_is_read(tmp_path: Path) -> None:
-    header = HEADER | {"normalisation": "lower case"}
+    header = HEADER | {"normalization": "lower case"}
     file = read_hypotheses(written(tmp_path, header, LINE, LINE | {"id": "ca-2", "text": ""}))
     assert (file.unit, file.run, file.mode) == ("char", "runs/ca", "ctc-greedy")
-    assert file.normalisation == "lower case"
+    assert file.normalization == "lower case"
     assert file.metrics == (Metric.cer, Metric.wer)
     assert file.transcriptions == (
         Transcription("ca-1", "ca", "bon dia", "bon di�", num_unknown=1),

@@ -1,4 +1,4 @@
-"""Laws of text normalisation, and the spellings of real languages."""
+"""Laws of text normalization, and the spellings of real languages."""
 
 import functools
 import pickle
@@ -49,7 +49,7 @@ def is_allowed(character: str, policy: str) -> bool:
 
 @laws
 @given(languages, policies, st.sampled_from(CASES), sentences)
-def test_normalising_twice_changes_nothing(
+def test_normalizing_twice_changes_nothing(
     language: str, policy: str, case: str, sentence: str
 ) -> None:
     normalizer = normalizer_of(language, policy, case)
@@ -242,7 +242,7 @@ def test_broken_encoding_is_refused(sentence: str) -> None:
     assert Normalizer("es")(sentence) == ("ma ana", "broken encoding")
 
 
-# The alphabets that normalised Common Voice prompts should have, loan letters included.
+# The alphabets that normalized Common Voice prompts should have, loan letters included.
 ALPHABETS = {
     "ba": "абвгдежзийклмнопрстуфхцчшщъыьэюяёғҙҡңҫүһәө",
     "be": "'абвгдежзйклмнопрстуфхцчшыьэюяёіў",

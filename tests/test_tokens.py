@@ -14,7 +14,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance, cut_line
 from arborvox.tokens import EOS_ID, UNK_ID, Sentence, TextCorpus, Tokenizer, build_tokenizer
 from arborvox.tokens.closeness import language_closeness
-from arborvox.tokens.trees import build_tree, colour_units, languages_of_units
+from arborvox.tokens.trees import build_tree, color_units, languages_of_units
 
 LAWS = settings(deadline=None, derandomize=True, max_examples=60)
 SENTENCES = [
@@ -283,25 +283,25 @@ def test_closeness_is_symmetric_and_one_for_the_same_language() -> None:
     assert np.all((similarity >= 0) & (similarity <= 1))
     place = closeness.languages.index
     assert similarity[place("ca"), place("va")] == pytest.approx(1.0)
-    assert abs(place("ca") - place("va")) == 1  # neighbours stand side by side
+    assert abs(place("ca") - place("va")) == 1  # neighbors stand side by side
     assert similarity[place("ca"), place("ru")] < similarity[place("ca"), place("es")]
 
 
-def test_colours_of_a_unit_sum_to_one_and_special_tokens_have_none() -> None:
+def test_colors_of_a_unit_sum_to_one_and_special_tokens_have_none() -> None:
     tokenizer = build_tokenizer(SENTENCES, "char", language_tags=True)
     for by in ("language", "script", "sharing"):
-        colouring = colour_units(tokenizer, by)
-        sums = colouring.shares.sum(axis=1)
+        coloring = color_units(tokenizer, by)
+        sums = coloring.shares.sum(axis=1)
         np.testing.assert_allclose(sums[: tokenizer.num_special], 0.0)
         np.testing.assert_allclose(sums[tokenizer.num_special :], 1.0)
-    with pytest.raises(ArborvoxError, match="Unknown colouring"):
-        colour_units(tokenizer, "taste")
+    with pytest.raises(ArborvoxError, match="Unknown coloring"):
+        color_units(tokenizer, "taste")
 
 
-def test_too_many_languages_to_colour_is_said() -> None:
+def test_too_many_languages_to_color_is_said() -> None:
     corpus = [Sentence(f"l{n}", "ab") for n in range(30)]
     with pytest.raises(ArborvoxError, match="--color sharing"):
-        colour_units(build_tokenizer(corpus, "char"), "language")
+        color_units(build_tokenizer(corpus, "char"), "language")
 
 
 def test_real_sentences_come_back_as_they_were(data_root: Path) -> None:

@@ -49,7 +49,7 @@ _MAGIC = (
 )
 
 
-def recognise(head: bytes) -> Container:
+def recognize(head: bytes) -> Container:
     """Tell a format by the first bytes of a file (4,096 or all of them)."""
     for offset, magic, container in _MAGIC:
         if head.startswith(magic, offset):

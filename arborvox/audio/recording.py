@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from arborvox.audio.chatter import catch_chatter
 from arborvox.audio.containers import (
     Container,
-    recognise,
+    recognize,
     stated_aiff_frames,
     stated_wav_frames,
 )
@@ -76,7 +76,7 @@ class Recording:
 def open_recording(path: Path) -> Iterator[Recording]:
     """Open a file as audio by its content, whatever its name; raise AudioProblem if it is none."""
     head = _read_head(path)
-    container = recognise(head)
+    container = recognize(head)
     if container is Container.TEXT:
         raise AudioProblem("not audio (looks like text)")
     complaints: list[str] = []

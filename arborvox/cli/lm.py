@@ -50,7 +50,7 @@ def lm(
 ) -> None:
     """Make an n-gram language model of texts, for `--lm` of decode and transcribe.
 
-    Interpolated modified Kneser–Ney over the units that a model writes. The texts are normalised as
+    Interpolated modified Kneser–Ney over the units that a model writes. The texts are normalized as
     those of a corpus are.
     """
     from arborvox.lm.estimation import EstimationConfig

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from arborvox.config.choices import Coloring, TreeKind, UnitOrder, Weighting
+from arborvox.config.choices import ColorBy, TreeKind, UnitOrder, Weighting
 
 TreeFile = Annotated[Path, typer.Argument(help="A tree.json.")]
 TokensBeside = Annotated[
@@ -75,7 +75,7 @@ def draw(
     ] = None,
     tokens: TokensBeside = None,
     color: Annotated[
-        Coloring,
+        ColorBy,
         typer.Option(help="By language, by script, or by how many languages share a unit."),
     ] = "language",
     title: Annotated[str, typer.Option(help="What stands above the picture.")] = "",

@@ -24,7 +24,7 @@ Check = Literal["auto", "headers", "decode"]
 Unit = Literal["char", "phone", "bpe"]
 TreeKind = Literal["huffman", "limited", "balanced", "random", "shuffled", "embedding", "phonetic"]
 Weighting = Literal["language", "pooled"]
-Coloring = Literal["language", "script", "sharing"]
+ColorBy = Literal["language", "script", "sharing"]
 UnitOrder = Literal["mass", "code", "id"]
 
 # The network, and how it learns.

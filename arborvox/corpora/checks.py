@@ -64,7 +64,7 @@ def check_recordings(
 
 
 def count_units(text: str, config: CorpusConfig) -> int:
-    """Count what is to be recognised in a text: its characters, or its phones."""
+    """Count what is to be recognized in a text: its characters, or its phones."""
     return len(text.split()) if config.unit == "phones" else len(text)
 
 

@@ -255,7 +255,7 @@ class _Judge:
             self.reader.__exit__()
 
     def __call__(self, line: bytes) -> tuple[bytes, bytes, bytes, str]:
-        """Return file name, speaker, normalised text and problem; no name: the row is no good."""
+        """Return file name, speaker, normalized text and problem; no name: the row is no good."""
         # client_id⇥path⇥sentence⇥up_votes⇥…, no quoting; newer releases have more columns.
         columns = self.columns
         cells = line.rstrip(b"\r\n").split(b"\t")

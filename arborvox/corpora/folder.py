@@ -32,7 +32,7 @@ def prepare_folder(config: FolderCorpus, stage: Path, jobs: int) -> CorpusStats:
     look_alikes = _find_look_alikes(rows, config)
     if config.look_alikes == "unify":
         rows = [replace(row, text=look_alikes[row.language].unify(row.text)) for row in rows]
-    rows = _normalise(rows, config, skipped)
+    rows = _normalize(rows, config, skipped)
     utterances = _check_audio(rows, config, jobs, skipped)
     codes = split_utterances(utterances, given, config)
     stats = CorpusStats("folder", config.model_dump(mode="json"))
@@ -56,8 +56,8 @@ def _find_look_alikes(rows: list[Row], config: FolderCorpus) -> dict[str, LookAl
     return {language: counter.find() for language, counter in counters.items()}
 
 
-def _normalise(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:
-    """Normalise the texts (phones only have their spaces put right)."""
+def _normalize(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:
+    """Normalize the texts (phones only have their spaces put right)."""
     normalizers: dict[str, Normalizer] = {}
     kept = []
     for row in rows:

@@ -39,7 +39,7 @@ BY_DESIGN = {
     NOT_KEPT_REASON,
 }
 
-# The paper's groups and their neighbours, for the table's first column.
+# The paper's groups and their neighbors, for the table's first column.
 GROUPS = {
     "Romance": "ast ca es fr gl it oc pt rm ro sc",
     "Slavic": "be bg cs hsb mk pl ru sk sl sr uk",

@@ -9,7 +9,7 @@ from arborvox.corpora.manifests import CorpusStats
 
 def prepare_synthetic(config: SyntheticCorpus, stage: Path, jobs: int) -> CorpusStats:
     """Have the corpus spoken first, then prepare it as the Common Voice folder that it is."""
-    from arborvox.corpora.synthetic import SyntheticOptions, synthesise
+    from arborvox.corpora.synthetic import SyntheticOptions, synthesize
 
     assert config.source is not None  # `prepare` names a folder where the options do not
     assert config.languages is not None  # and asks for languages
@@ -22,7 +22,7 @@ def prepare_synthetic(config: SyntheticCorpus, stage: Path, jobs: int) -> Corpus
         words=config.words,
         seed=config.seed,
     )
-    synthesise(Path(config.source), options, jobs)
+    synthesize(Path(config.source), options, jobs)
     stats = prepare_common_voice(config, stage, jobs)
     stats.kind = "synthetic"
     return stats

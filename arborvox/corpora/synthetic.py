@@ -106,7 +106,7 @@ class Outcome:
     problem: str
 
 
-def synthesise(out: Path, options: SyntheticOptions, jobs: int) -> Path:
+def synthesize(out: Path, options: SyntheticOptions, jobs: int) -> Path:
     """Write a corpus in the layout of Common Voice, with phones; a killed run can be repeated."""
     _check(options, jobs)
     out = out.resolve()
@@ -332,7 +332,7 @@ def _receive(reader: Connection, process: Any) -> Outcome | ArborvoxError | None
     except EOFError:
         process.join()
         raise ArborvoxError(
-            f"A process that synthesises speech died (exit code {process.exitcode}); "
+            f"A process that synthesizes speech died (exit code {process.exitcode}); "
             "run the same command again to carry on."
         ) from None
     return message

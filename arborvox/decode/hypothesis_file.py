@@ -20,8 +20,8 @@ from arborvox.model.checkpoint import TOKENS, TREE, WEIGHTS
 from arborvox.score.hypotheses import FORMAT_KEY, FORMAT_VERSION
 from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
 
-NORMALISATION = (
-    "References are the manifest's texts, as `arborvox prepare` normalised them (docs/text.md); "
+NORMALIZATION = (
+    "References are the manifest's texts, as `arborvox prepare` normalized them (docs/text.md); "
     "hypotheses are what the model wrote, unchanged."
 )
 CHECKSUMS = "sha256"
@@ -50,7 +50,7 @@ def make_header(engine: Engine, manifest: Path) -> dict[str, Any]:
         "mode": engine.mode,
         "beam": config.beam if search.wide else 1,
         "unit": engine.tokenizer.unit,
-        "normalisation": NORMALISATION,
+        "normalization": NORMALIZATION,
         "settings": {
             "ctc_weight": config.ctc_weight if search.weighs_ctc else None,
             "lm": None if config.lm is None else str(config.lm.absolute()),

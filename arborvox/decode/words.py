@@ -8,7 +8,7 @@ import regex
 
 from arborvox.text.languages import UNSPACED_SCRIPTS
 
-# Tibetan has no spaces, but its syllables are apart: the normaliser makes their dots spaces.
+# Tibetan has no spaces, but its syllables are apart: the normalizer makes their dots spaces.
 _UNSPACED = "".join(rf"\p{{Script={script}}}" for script in UNSPACED_SCRIPTS if script != "Tibetan")
 _CLUSTER = regex.compile(r"\X")
 _UNSPACED_CLUSTER = regex.compile(rf"[{_UNSPACED}ー]")

@@ -63,7 +63,7 @@ class Softmax(OutputLayer):
         return RestrictedSoftmax(self, ids)
 
     def _logits(self, h: Tensor) -> Tensor:
-        """Scores before normalising, (N, V), in float32 or wider whatever made them."""
+        """Scores before normalizing, (N, V), in float32 or wider whatever made them."""
         if not torch.is_autocast_enabled(h.device.type):  # autocast chooses the type by itself
             h = h.to(self.weight.dtype)
         logits = functional.linear(h, self.weight, self.bias)

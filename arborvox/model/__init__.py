@@ -1,1 +1,1 @@
-"""The recogniser: layers, encoder, decoder and the output layers that share one contract."""
+"""The recognizer: layers, encoder, decoder and the output layers that share one contract."""

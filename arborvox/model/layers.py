@@ -69,7 +69,7 @@ class ConvolutionModule(nn.Module):
         self.contract = nn.Linear(width, width)
 
     def forward(self, x: Tensor, padding: Padding | None) -> Tensor:
-        """Mix neighbouring frames, (B, T, D) -> (B, T, D)."""
+        """Mix neighboring frames, (B, T, D) -> (B, T, D)."""
         mixed = self._convolve(self._gate(x, padding))
         out: Tensor = self.contract(self._activate(mixed))
         return out
@@ -86,7 +86,7 @@ class ConvolutionModule(nn.Module):
         return passed if frames is None else passed.masked_fill(frames, 0)
 
     def _activate(self, x: Tensor) -> Tensor:
-        """Normalise each frame and activate it."""
+        """Normalize each frame and activate it."""
         norm = self.norm
         if suits_kernel("normalized_silu", x):
             activated: Tensor = NormalizedSilu.apply(x, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]

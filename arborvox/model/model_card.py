@@ -24,7 +24,7 @@ def model_card(model: ASR, recipe: Recipe, tokenizer: Tokenizer) -> str:
         rows.append(("Decoder", f"{config.decoder_layers} layers, {OUTPUTS[config.output].title}"))
     rows.append(("Input", model.encoder.input.description))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return f"""# {recipe.name}: a speech recogniser made with Arborvox
+    return f"""# {recipe.name}: a speech recognizer made with Arborvox
 
 | | |
 | --- | --- |

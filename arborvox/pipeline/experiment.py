@@ -219,7 +219,7 @@ def _training_time_s(run: Path) -> float | None:
 
 
 def _count_parameters(leg: Leg) -> int:
-    """Count the numbers that were learnt, from the header of the weights."""
+    """Count the numbers that were learned, from the header of the weights."""
     total = 0
     with safe_open(leg.train.folder / work.FINAL / WEIGHTS, framework="np") as file:
         for name in file.keys():  # noqa: SIM118 (no mapping)

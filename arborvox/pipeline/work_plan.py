@@ -25,7 +25,7 @@ from arborvox.pipeline.fingerprints import digest_listing, digest_source
 from arborvox.pipeline.stages import Stage, was_made_with
 from arborvox.pipeline.variants import Variant, order_by_need
 from arborvox.score.storage import SCORES_VERSION
-from arborvox.training.state import FREE_KEYS, LEARNT_SECTIONS
+from arborvox.training.state import FREE_KEYS, LEARNED_SECTIONS
 from arborvox.tree import TREES
 
 KINDS = ("prepare", "tokens", "tree", "train", "decode", "score")
@@ -250,7 +250,7 @@ class _Planner:
         inputs |= base_model_files(recipe.model)
         augment = recipe.augment
         noises = [Path(p) for p in (augment.noise_folder, augment.reverb_folder) if p is not None]
-        settings = {name: _effective(recipe, name) for name in LEARNT_SECTIONS}
+        settings = {name: _effective(recipe, name) for name in LEARNED_SECTIONS}
         return self._stage(
             (f"runs/{variant.name}/seed-{seed}/train",),
             "train",
@@ -262,7 +262,7 @@ class _Planner:
                 inputs["tokens"],
                 inputs.get("tree"),
             ),
-            defaults={name: _effective(Recipe(), name) for name in LEARNT_SECTIONS},
+            defaults={name: _effective(Recipe(), name) for name in LEARNED_SECTIONS},
             outputs=work.TRAINED,
             after=tuple(stage for stage in (prepare, tokens, tree, trained) if stage),
             inputs=inputs,

@@ -4,7 +4,7 @@ import math
 from html import escape
 
 from arborvox.report.document import BarChart, BarGroup, LineChart
-from arborvox.report.style import SERIES_COLOURS
+from arborvox.report.style import SERIES_COLORS
 
 BAR_HEIGHT, BAR_GAP = 11, 3
 # A line chart is laid out for a phone and grows from there.
@@ -14,25 +14,25 @@ MOST_POINTS = 300  # more than that no screen can show
 NUM_TICKS = 4
 
 
-def series_colours(labels: list[str]) -> dict[str, str]:
-    """Give each label its colour, by the order of first appearance."""
+def series_colors(labels: list[str]) -> dict[str, str]:
+    """Give each label its color, by the order of first appearance."""
     known = list(dict.fromkeys(labels))
-    return {label: SERIES_COLOURS[n % len(SERIES_COLOURS)] for n, label in enumerate(known)}
+    return {label: SERIES_COLORS[n % len(SERIES_COLORS)] for n, label in enumerate(known)}
 
 
 def bar_rows(chart: BarChart) -> str:
     """Draw groups of bars with their intervals; widths are shares of the reader's page."""
     top = nice_ceiling(max((bar.high for group in chart.groups for bar in group.bars), default=1))
-    colours = series_colours([bar.label for group in chart.groups for bar in group.bars])
-    rows = [f"<b>{escape(group.label)}</b>{_bars(group, top, colours)}" for group in chart.groups]
+    colors = series_colors([bar.label for group in chart.groups for bar in group.bars])
+    rows = [f"<b>{escape(group.label)}</b>{_bars(group, top, colors)}" for group in chart.groups]
     scale = "".join(f"<span>{top * n / NUM_TICKS:g}</span>" for n in range(NUM_TICKS + 1))
     return (
-        f'{_legend(colours)}<div class="bars">{"".join(rows)}<b></b>'
+        f'{_legend(colors)}<div class="bars">{"".join(rows)}<b></b>'
         f'<div class="scale">{scale}</div></div>'
     )
 
 
-def _bars(group: BarGroup, top: float, colours: dict[str, str]) -> str:
+def _bars(group: BarGroup, top: float, colors: dict[str, str]) -> str:
     height = len(group.bars) * (BAR_HEIGHT + BAR_GAP) - BAR_GAP
     lines = [
         f'<line x1="{25 * n}%" x2="{25 * n}%" y1="-4" y2="{height + 4}" stroke="var(--rule)"/>'
@@ -47,7 +47,7 @@ def _bars(group: BarGroup, top: float, colours: dict[str, str]) -> str:
         shapes.append(
             f"<g><title>{escape(told)}</title>"
             f'<rect y="{y}" width="{value:.2f}%" height="{BAR_HEIGHT}" rx="2" '
-            f'fill="{colours[bar.label]}" fill-opacity=".8"/>'
+            f'fill="{colors[bar.label]}" fill-opacity=".8"/>'
             f'<g stroke="var(--ink)" stroke-width="1.4">'
             f'<line x1="{low:.2f}%" x2="{high:.2f}%" y1="{middle}" y2="{middle}"/>'
             f'<line x1="{low:.2f}%" x2="{low:.2f}%" y1="{middle - 3}" y2="{middle + 3}"/>'
@@ -57,7 +57,7 @@ def _bars(group: BarGroup, top: float, colours: dict[str, str]) -> str:
     return f'<svg height="{height}" role="img">{"".join(lines + shapes)}</svg>'
 
 
-def line_chart(chart: LineChart, colours: dict[str, str]) -> str:
+def line_chart(chart: LineChart, colors: dict[str, str]) -> str:
     """Draw curves on a grid; each has its label as a tooltip."""
     points = [point for line in chart.lines for point in line.points]
     right = max((x for x, _ in points), default=1.0) or 1.0
@@ -85,7 +85,7 @@ def line_chart(chart: LineChart, colours: dict[str, str]) -> str:
             for x, y in _thin(line.points)
         )
         parts.append(
-            f'<polyline points="{drawn}" fill="none" stroke="{colours[line.label]}" '
+            f'<polyline points="{drawn}" fill="none" stroke="{colors[line.label]}" '
             f'stroke-width="1.6" stroke-linejoin="round" stroke-opacity=".85">'
             f"<title>{escape(line.label)}</title></polyline>"
         )
@@ -94,9 +94,9 @@ def line_chart(chart: LineChart, colours: dict[str, str]) -> str:
 
 def line_charts(charts: tuple[LineChart, ...]) -> str:
     """Draw charts side by side under one legend."""
-    colours = series_colours([line.label for chart in charts for line in chart.lines])
-    drawn = "".join(line_chart(chart, colours) for chart in charts)
-    return f'{_legend(colours)}<div class="charts">{drawn}</div>'
+    colors = series_colors([line.label for chart in charts for line in chart.lines])
+    drawn = "".join(line_chart(chart, colors) for chart in charts)
+    return f'{_legend(colors)}<div class="charts">{drawn}</div>'
 
 
 def nice_ceiling(value: float) -> float:
@@ -107,16 +107,16 @@ def nice_ceiling(value: float) -> float:
     return next(power * step for step in (1, 2, 4, 6, 8, 10) if value <= power * step * (1 + 1e-9))
 
 
-def _legend(colours: dict[str, str]) -> str:
+def _legend(colors: dict[str, str]) -> str:
     entries = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(label)}</span>'
-        for label, colour in colours.items()
+        f'<span><i style="background:{color}"></i>{escape(label)}</span>'
+        for label, color in colors.items()
     )
     return f'<div class="legend">{entries}</div>'
 
 
 def _thin(points: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
-    """Average runs of neighbouring points down to as many as can be told apart."""
+    """Average runs of neighboring points down to as many as can be told apart."""
     step = -(-len(points) // MOST_POINTS)
     if step <= 1:
         return list(points)

@@ -155,7 +155,7 @@ def comparison_notes(comparison: Comparison, files: Sequence[HypothesisFile]) ->
         f"Differences: {comparison.num_samples} paired bootstrap resamples of the utterances "
         f"within each language, seed {comparison.seed}; bold where p < 0.05 (two-sided).",
         *(
-            f"References of {name}: {file.normalisation.rstrip('.')}."
+            f"References of {name}: {file.normalization.rstrip('.')}."
             for name, file in zip(comparison.models, files, strict=True)
         ),
     ]

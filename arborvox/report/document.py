@@ -70,7 +70,7 @@ class BarChart:
 
 @dataclass(frozen=True)
 class Line:
-    """Points of a curve; lines of one label share a colour (the seeds of a model)."""
+    """Points of a curve; lines of one label share a color (the seeds of a model)."""
 
     label: str
     points: tuple[tuple[float, float], ...]

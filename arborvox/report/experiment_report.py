@@ -24,7 +24,7 @@ from arborvox.report.sections import (
     tree_blocks,
 )
 from arborvox.score import Scores
-from arborvox.score.analysis import Analysis, analyse, analysis_as_json
+from arborvox.score.analysis import Analysis, analysis_as_json, analyze
 
 HTML_NAME, MARKDOWN_NAME, NUMBERS_NAME = "report.html", "report.md", "report.json"
 
@@ -34,7 +34,7 @@ def make_report(folder: Path, out: Path) -> None:
     experiment = load_experiment(folder)
     scores = {way: experiment.read_scores(folder, way) for way in experiment.settings}
     analyses = {
-        way: analyse(
+        way: analyze(
             of_way,
             experiment.pairs,
             seed=experiment.bootstrap_seed,

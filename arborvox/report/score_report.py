@@ -40,7 +40,7 @@ def report_scores(
     blocks: list[Block] = []
     for metric in scores.metrics:
         blocks += [Heading(f"{metric.label} in %"), score_table(metric, scores)]
-    notes = [*selection.notes, *score_notes(scores, file.normalisation)]
+    notes = [*selection.notes, *score_notes(scores, file.normalization)]
     blocks.append(Notes(tuple(notes)))
     document = Document(f"Scores of {path.name}", "", tuple(blocks))
     show(document)
@@ -74,10 +74,10 @@ def score_table(metric: Metric, scores: Scores) -> Table:
     )  # fmt: skip
 
 
-def score_notes(scores: Scores, normalisation: str) -> list[str]:
+def score_notes(scores: Scores, normalization: str) -> list[str]:
     """Say in sentences how the numbers came about."""
     notes = [
-        f"References: {normalisation.rstrip('.')}.",
+        f"References: {normalization.rstrip('.')}.",
         "Overall (mean) is the mean of the languages' rates; overall (pooled) divides all errors "
         "by all units of the references.",
         f"Intervals: {scores.num_samples} bootstrap resamples of the utterances within each "

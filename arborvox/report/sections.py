@@ -30,7 +30,7 @@ from arborvox.report.wording import best_places, p_text, percent, percent_interv
 from arborvox.score import Difference, ErrorCounts, Estimate, Metric, Scores, SetSize
 from arborvox.score.analysis import Analysis, MetricAnalysis, ModelScores, Pairing
 from arborvox.tokens import Tokenizer
-from arborvox.tokens.trees import MAX_LANGUAGE_COLOURS, colour_units
+from arborvox.tokens.trees import MAX_LANGUAGE_COLORS, color_units
 from arborvox.training.curves import smooth
 from arborvox.training.records import read_records
 from arborvox.tree import load_tree
@@ -73,7 +73,7 @@ def finding_blocks(analyses: Mapping[str, Analysis]) -> list[Block]:
         if lost:
             names = ", ".join(f"{m.label} ({points(m.scores.pooled.rate.value)})" for m in lost)
             told = (
-                f"**Hardly anything is recognised** by {names}: near 100 % the {main.metric.label} "
+                f"**Hardly anything is recognized** by {names}: near 100 % the {main.metric.label} "
                 "tells how much a model writes rather than what it hears, and a difference "
                 "between such models means little."
             )
@@ -266,8 +266,8 @@ def tree_blocks(experiment: Experiment, folder: Path, picture: Path) -> list[Blo
         return []
     tokenizer = Tokenizer.load(folder / experiment.tokens)
     tree = load_tree(folder / experiment.tree, tokenizer.units)
-    many = len(tokenizer.languages) > MAX_LANGUAGE_COLOURS
-    draw_tree(tree, picture, colour_units(tokenizer, "sharing" if many else "language"))
+    many = len(tokenizer.languages) > MAX_LANGUAGE_COLORS
+    draw_tree(tree, picture, color_units(tokenizer, "sharing" if many else "language"))
     told = (
         f"The {tree.kind} tree has {tree.num_leaves} units. A unit takes "
         f"{expected_code_length(tree):.2f} decisions on average and at most {tree.depth}; no code "

@@ -1,7 +1,7 @@
 """The looks of the report: one column for a phone, two for a desk, no scripts, good on paper."""
 
-# Okabe and Ito's colours, apart for colour-blind readers, in an order that contrasts neighbours.
-SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#666666")
+# Okabe and Ito's colors, apart for color-blind readers, in an order that contrasts neighbors.
+SERIES_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#666666")
 
 STYLE = """
 :root {

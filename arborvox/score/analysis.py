@@ -67,7 +67,7 @@ class Analysis:
     confusions: tuple[Confusion, ...]  # over all seeds
 
 
-def analyse(
+def analyze(
     models: Mapping[str, Sequence[Scores]],
     pairs: Sequence[tuple[int, int]],
     *,
@@ -77,7 +77,7 @@ def analyse(
     """Pool the seeds of each model, by label, and compare the models of each pair of places."""
     first = next(iter(models.values()))[0]
     metrics = tuple(
-        _analyse_metric(metric, models, pairs, seed=seed, num_samples=num_samples)
+        _analyze_metric(metric, models, pairs, seed=seed, num_samples=num_samples)
         for metric in first.metrics
     )
     counters: list[Counter[tuple[str, str]]] = []
@@ -89,7 +89,7 @@ def analyse(
     return Analysis(metrics, rank_confusions(counters, NUM_CONFUSIONS))
 
 
-def _analyse_metric(
+def _analyze_metric(
     metric: Metric,
     models: Mapping[str, Sequence[Scores]],
     pairs: Sequence[tuple[int, int]],
@@ -99,7 +99,7 @@ def _analyse_metric(
 ) -> MetricAnalysis:
     chance: dict[str, Any] = {"seed": seed, "num_samples": num_samples}
     pooled = [_pool_seeds(metric, [of.edits for of in scores]) for scores in models.values()]
-    analysed = [
+    analyzed = [
         ModelScores(
             label=label,
             scores=score_tables({metric: tables}, **chance)[metric],
@@ -112,9 +112,9 @@ def _analyse_metric(
     corrected = correct_p_values([found.pooled.p_value for found in differences])
     return MetricAnalysis(
         metric=metric,
-        models=tuple(analysed),
+        models=tuple(analyzed),
         pairings=tuple(
-            Pairing(analysed[first], analysed[second], found, p_value, len(pairs))
+            Pairing(analyzed[first], analyzed[second], found, p_value, len(pairs))
             for (first, second), found, p_value in zip(pairs, differences, corrected, strict=True)
         ),
         num_utterances={name: len(table) for name, table in pooled[0].items()},

@@ -10,6 +10,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.score.counts import METRICS_OF_UNIT, Metric, metrics_of
 
 FORMAT_KEY, FORMAT_VERSION = "arborvox_hypotheses", 2
+NORMALIZATION_IN_VERSION_1 = "normalisation"
 # Version 1 did not say by checksums what it was decoded from: enough to be scored.
 READABLE_VERSIONS = (1, 2)
 UNKNOWN_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # what <unk> is in a decoded text
@@ -34,7 +35,7 @@ class HypothesisFile:
     unit: str
     run: str
     mode: str
-    normalisation: str
+    normalization: str
     transcriptions: tuple[Transcription, ...]
     header: Mapping[str, Any] = field(repr=False)
 
@@ -61,7 +62,9 @@ def read_hypotheses(path: Path) -> HypothesisFile:
         unit=header["unit"],
         run=str(header.get("run", "")),
         mode=str(header.get("mode", "")),
-        normalisation=str(header.get("normalisation") or "not stated"),
+        normalization=str(
+            header.get("normalization") or header.get(NORMALIZATION_IN_VERSION_1) or "not stated"
+        ),
         transcriptions=tuple(transcriptions),
         header=header,
     )

@@ -1,4 +1,4 @@
-"""Sentences as a recogniser should learn them: Unicode normalisation per language."""
+"""Sentences as a recognizer should learn them: Unicode normalization per language."""
 
 from arborvox.text.normalizer import Normalizer
 

@@ -6,7 +6,7 @@ import regex
 
 from arborvox.text.languages import SCRIPT_NAMES, Orthography
 
-# Stands before every character that its neighbours must be asked about. As an input character it is
+# Stands before every character that its neighbors must be asked about. As an input character it is
 # a control character and becomes a space, so it can only come from the table.
 LOOK = "\x00"
 APOSTROPHE = "'"
@@ -14,7 +14,7 @@ MIDDLE_DOT = "·"
 BROKEN = "\ufffd"
 HYPHEN = "-"
 GAP = "\x02"  # punctuation where words stand without spaces
-DELETED = "\x01"  # a character that goes without a trace, after which its neighbours may compose
+DELETED = "\x01"  # a character that goes without a trace, after which its neighbors may compose
 JOINERS = "\u200c\u200d\u180e"  # zero-width non-joiner and joiner, Mongolian vowel separator
 
 _APOSTROPHES = frozenset("'`´‘’‛′‵ʹʻʼʽʾʿˊˋ՚＇｀\u05f3")

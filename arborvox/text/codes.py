@@ -58,7 +58,7 @@ def _is_language(code: str) -> bool:
             return True
         if tag.script and not langcodes.Language.make(script=tag.script).is_valid():
             return False
-        # Normalised: langcodes lists `fi` as a language, and knows `fin` to be the same.
+        # Normalized: langcodes lists `fi` as a language, and knows `fin` to be the same.
         return langcodes.Language.get(base).is_valid() or base in KNOWN_LANGUAGES
     except LanguageTagError:
         return False

@@ -1,4 +1,4 @@
-"""What the normaliser knows about each language: its scripts and the habits of its spelling."""
+"""What the normalizer knows about each language: its scripts and the habits of its spelling."""
 
 import contextlib
 from collections.abc import Mapping
@@ -126,7 +126,7 @@ _WRONG_LETTERS: dict[str, dict[str, str]] = {
     "yi": {'"': "", "״": ""},
 }
 
-# Letters that slip in from a neighbouring keyboard, put right only inside a word of the own script.
+# Letters that slip in from a neighboring keyboard, put right only inside a word of the own script.
 _LATIN_TO_CYRILLIC = dict(zip("aceopxyABCEHKMOPTXY", "асеорхуАВСЕНКМОРТХУ", strict=True))
 _LATIN_TO_GREEK = dict(zip("ovABEHIKMNOPTXYZ", "ονΑΒΕΗΙΚΜΝΟΡΤΧΥΖ", strict=True))
 _CYRILLIC_TO_LATIN = dict(zip("асеорхуАСЕНКМОРТХ", "aceopxyACEHKMOPTX", strict=True))
@@ -144,7 +144,7 @@ _MORE_LATIN_TO_CYRILLIC = {
 
 @dataclass(frozen=True)
 class Orthography:
-    """How a language is written, as far as normalisation needs to know."""
+    """How a language is written, as far as normalization needs to know."""
 
     scripts: tuple[str, ...] = ()  # empty: unknown, and then no letter is foreign
     dotted_i: bool = False

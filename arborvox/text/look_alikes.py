@@ -2,7 +2,7 @@
 
 The pairs are those of Unicode's confusables.txt (UTS #39) that turn up where people type alphabets
 on other languages' keyboards. What is only a matter of composing (é of one code or of two) is the
-same letter: normalisation makes it one in any case, here it is counted.
+same letter: normalization makes it one in any case, here it is counted.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The normaliser: a sentence in, the units to be learnt out, with the reason if it is unusable."""
+"""The normalizer: a sentence in, the units to be learned out, with the reason if it is unusable."""
 
 import functools
 import re
@@ -46,7 +46,7 @@ _OLD_LETTERS = {
 
 
 class Normalizer:
-    """Normalise sentences of one language; a pure function that remembers each character's fate."""
+    """Normalize sentences of one language; a pure function that remembers each character's fate."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Normalizer:
         return make, (self.language,)
 
     def __call__(self, sentence: str) -> tuple[str, str]:
-        """Return the normalised text, and why it cannot be used ("" if it can)."""
+        """Return the normalized text, and why it cannot be used ("" if it can)."""
         text, problem, is_settled = self._pass(sentence)
         while not is_settled:
             text, later_problem, is_settled = self._pass(text)
@@ -106,7 +106,7 @@ class Normalizer:
         return text, "", True
 
     def _look_closer(self, sentence: str, text: str) -> tuple[str, str, bool]:
-        """Decide about the characters whose fate depends on their neighbours or on a policy."""
+        """Decide about the characters whose fate depends on their neighbors or on a policy."""
         marked = set(_MARKED.findall(text))
         text = text.replace(LOOK, "")
         if marked <= {APOSTROPHE, HYPHEN, GAP}:

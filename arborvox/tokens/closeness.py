@@ -18,7 +18,7 @@ MAX_LANGUAGES_WITH_NUMBERS = 40
 
 @dataclass(frozen=True)
 class Closeness:
-    """Languages, neighbours side by side, with how alike their unit distributions are."""
+    """Languages, neighbors side by side, with how alike their unit distributions are."""
 
     languages: tuple[str, ...]
     similarity: NDArray[np.float64]  # (L, L) 1 - Jensen-Shannon divergence in bits: 1 is the same

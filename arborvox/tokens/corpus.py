@@ -29,7 +29,7 @@ class TextCorpus:
     """Sentences that can be read more than once, a line at a time.
 
     A source is a Lhotse manifest (*.jsonl.gz), a text file with a sentence a line (ca.txt: the name
-    is the language; it is normalised here), or a folder that holds training cuts, text files, or
+    is the language; it is normalized here), or a folder that holds training cuts, text files, or
     the UCLA corpus in its own layout (<language>/text.txt).
     """
 
@@ -44,7 +44,7 @@ class TextCorpus:
         """Find the files; they are read when the corpus is iterated.
 
         `text_language` is the language of text files whose names do not tell it; with `has_phones`
-        their lines are phones with spaces between, and no sentences to be normalised.
+        their lines are phones with spaces between, and no sentences to be normalized.
         """
         files = [file for source in sources for file in _files_of(source)]
         self.files = tuple(dict.fromkeys(files))  # a file named twice is one file

@@ -13,14 +13,14 @@ from arborvox.tokens.closeness import draw_closeness, language_closeness
 from arborvox.tokens.corpus import TextCorpus
 from arborvox.tokens.reports import report_skipped
 from arborvox.tokens.tokenizer import Tokenizer
-from arborvox.tokens.trees import MAX_LANGUAGE_COLOURS, build_tree, colour_units
+from arborvox.tokens.trees import MAX_LANGUAGE_COLORS, build_tree, color_units
 from arborvox.tree import CodeTree, save_tree
 from arborvox.tree.drawing import draw_tree
 from arborvox.tree.measures import entropy_bits, expected_code_length
 
 TEXT_KINDS: tuple[TreeKind, ...] = ("huffman", "balanced", "random")
 PHONE_KINDS: tuple[TreeKind, ...] = (*TEXT_KINDS, "phonetic")
-DRAWN_KINDS = ("huffman", "phonetic")  # trees in which neighbours mean something
+DRAWN_KINDS = ("huffman", "phonetic")  # trees in which neighbors mean something
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ def _exhibit(
     report_skipped(corpus)
     tokenizer.save(folder / "tokens.json")
     draw_closeness(language_closeness(tokenizer), folder / "languages.svg")
-    color = "language" if len(tokenizer.languages) <= MAX_LANGUAGE_COLOURS else "sharing"
+    color = "language" if len(tokenizer.languages) <= MAX_LANGUAGE_COLORS else "sharing"
     trees = {kind: build_tree(tokenizer, kind) for kind in kinds}
     for kind, tree in trees.items():
         save_tree(tree, folder / f"{kind}.json")
         if kind in DRAWN_KINDS:
             title = f"{name}, {kind}"
-            draw_tree(tree, folder / f"{kind}.svg", colour_units(tokenizer, color), title)
+            draw_tree(tree, folder / f"{kind}.svg", color_units(tokenizer, color), title)
     say(f"wrote {folder}: {', '.join(kinds)} over {len(tokenizer)} tokens")
     return Exhibit(name, tokenizer, trees)
 

@@ -15,7 +15,7 @@ from arborvox.tokens.building import build_tokenizer, count_tokens
 from arborvox.tokens.closeness import draw_closeness, language_closeness
 from arborvox.tokens.corpus import TextCorpus
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
-from arborvox.tokens.trees import build_tree, colour_units, languages_of_units
+from arborvox.tokens.trees import build_tree, color_units, languages_of_units
 from arborvox.tree import CodeTree, load_tree, save_tree
 from arborvox.tree.drawing import display_name, draw_tree
 from arborvox.tree.measures import (
@@ -56,7 +56,7 @@ def make_tokens(
 
 
 def show_closeness(tokens: Path, out: Path) -> None:
-    """Draw the heat map of the languages and print the nearest neighbour of each."""
+    """Draw the heat map of the languages and print the nearest neighbor of each."""
     tokenizer = Tokenizer.load(tokens)
     closeness = language_closeness(tokenizer)
     draw_closeness(closeness, out)
@@ -125,14 +125,14 @@ def show_tree(path: Path, tokens: Path | None, sort: str) -> None:
 
 
 def picture_tree(path: Path, picture: Path, tokens: Path | None, color: str, title: str) -> None:
-    """Draw a tree; without its tokens nothing is known that could colour it but the script."""
+    """Draw a tree; without its tokens nothing is known that could color it but the script."""
     tokenizer = _tokenizer_beside(path, tokens)
     if tokenizer is None:
         tree = load_tree(path)
-        warn(f"there is no {TOKENS_NAME} beside {path} and no --tokens: coloured by script")
+        warn(f"there is no {TOKENS_NAME} beside {path} and no --tokens: colored by script")
         tokenizer, color = Tokenizer("char", tree.units or (), {}), "script"
     tree = load_tree(path, tokenizer.units)
-    draw_tree(tree, picture, colour_units(tokenizer, color), title)
+    draw_tree(tree, picture, color_units(tokenizer, color), title)
     say(f"wrote {picture}")
 
 

@@ -107,7 +107,7 @@ def _mend_unknown(pieces: list[str]) -> list[str]:
 
 
 def train_pieces(texts: Iterable[str], num_pieces: int, *, byte_fallback: bool) -> bytes:
-    """Train a BPE model that changes nothing in a text: no normalisation, no lost spaces."""
+    """Train a BPE model that changes nothing in a text: no normalization, no lost spaces."""
     from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()

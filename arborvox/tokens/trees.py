@@ -1,4 +1,4 @@
-"""Trees for a vocabulary: its counts, its special tokens, its languages as colours."""
+"""Trees for a vocabulary: its counts, its special tokens, its languages as colors."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from arborvox.config.choices import Coloring, TreeKind, values_of
+from arborvox.config.choices import ColorBy, TreeKind, values_of
 from arborvox.errors import ArborvoxError
 from arborvox.text.characters import script_name
 from arborvox.tokens.closeness import order_by_closeness, unit_frequencies
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import TREES, CodeTree, TreeSource, joint_counts, read_embedding
-from arborvox.tree.drawing import Colouring, palette, sequential_palette
+from arborvox.tree.drawing import Coloring, palette, sequential_palette
 
-COLOURINGS = values_of(Coloring)
-MAX_LANGUAGE_COLOURS = 20
+COLORINGS = values_of(ColorBy)
+MAX_LANGUAGE_COLORS = 20
 NO_SCRIPT = "no script"
 SHARING_CLASSES = (1, 2, 4, 8, 16, 32)  # each begins a class: 1, 2-3, 4-7, ...
 
@@ -51,49 +51,49 @@ def languages_of_units(tokenizer: Tokenizer) -> list[list[str]]:
     ]
 
 
-def colour_units(tokenizer: Tokenizer, by: str) -> Colouring:
-    """Return the colours of a vocabulary's units; special tokens have none."""
+def color_units(tokenizer: Tokenizer, by: str) -> Coloring:
+    """Return the colors of a vocabulary's units; special tokens have none."""
     if by == "language":
-        return _colour_by_language(tokenizer)
+        return _color_by_language(tokenizer)
     if by == "script":
         classes = [_script_of(unit) for unit in tokenizer.units]
         names = sorted(set(classes[tokenizer.num_special :]), key=lambda n: (n == NO_SCRIPT, n))
-        return _one_colour_each("script", classes, names, palette(len(names)), tokenizer)
+        return _one_color_each("script", classes, names, palette(len(names)), tokenizer)
     if by == "sharing":
         classes = [_sharing_class(len(langs)) for langs in languages_of_units(tokenizer)]
         ordered = [_sharing_class(start) for start in SHARING_CLASSES]
         names = [name for name in ordered if name in classes[tokenizer.num_special :]]
-        colours = sequential_palette(len(names))
-        return _one_colour_each("languages that use it", classes, names, colours, tokenizer)
-    raise ArborvoxError(f"Unknown colouring '{by}'; there are: {', '.join(COLOURINGS)}.")
+        colors = sequential_palette(len(names))
+        return _one_color_each("languages that use it", classes, names, colors, tokenizer)
+    raise ArborvoxError(f"Unknown coloring '{by}'; there are: {', '.join(COLORINGS)}.")
 
 
-def _colour_by_language(tokenizer: Tokenizer) -> Colouring:
-    """Give each unit the colours of its languages, by how much each one uses it."""
-    if len(tokenizer.languages) > MAX_LANGUAGE_COLOURS:
+def _color_by_language(tokenizer: Tokenizer) -> Coloring:
+    """Give each unit the colors of its languages, by how much each one uses it."""
+    if len(tokenizer.languages) > MAX_LANGUAGE_COLORS:
         raise ArborvoxError(
-            f"Nobody can tell {len(tokenizer.languages)} colours apart; with more than "
-            f"{MAX_LANGUAGE_COLOURS} languages use --color sharing."
+            f"Nobody can tell {len(tokenizer.languages)} colors apart; with more than "
+            f"{MAX_LANGUAGE_COLORS} languages use --color sharing."
         )
     frequencies = unit_frequencies(tokenizer)
-    names = tuple(order_by_closeness(frequencies))  # neighbours get neighbouring hues
+    names = tuple(order_by_closeness(frequencies))  # neighbors get neighboring hues
     rows = np.stack([frequencies[language] for language in names], axis=1)  # (units, L)
     totals = rows.sum(axis=1, keepdims=True)
     shares = np.divide(rows, totals, out=np.zeros_like(rows), where=totals > 0)
     special = np.zeros((tokenizer.num_special, len(names)))
-    return Colouring("language", names, palette(len(names)), np.concatenate((special, shares)))
+    return Coloring("language", names, palette(len(names)), np.concatenate((special, shares)))
 
 
-def _one_colour_each(
+def _one_color_each(
     title: str,
     classes: Sequence[str],
     names: Sequence[str],
-    colours: tuple[str, ...],
+    colors: tuple[str, ...],
     tokenizer: Tokenizer,
-) -> Colouring:
+) -> Coloring:
     shares = np.array([[float(own == name) for name in names] for own in classes])
     shares[: tokenizer.num_special] = 0.0
-    return Colouring(title, tuple(names), colours, shares)
+    return Coloring(title, tuple(names), colors, shares)
 
 
 def _script_of(unit: str) -> str:

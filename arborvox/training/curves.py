@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from arborvox.files import atomic_path
 
-# Colours that remain apart for colour-blind readers.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
+# Colors that remain apart for color-blind readers.
+BLUE, ORANGE, GREEN, GRAY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 
 def draw_curves(records: Sequence[dict[str, Any]], path: Path, title: str) -> None:
@@ -24,24 +24,24 @@ def draw_curves(records: Sequence[dict[str, Any]], path: Path, title: str) -> No
     losses, errors, rates = figure.subplots(1, 3)
     if train:
         steps = np.array([r["step"] for r in train])
-        for key, colour in (("loss", BLUE), ("ctc", ORANGE), ("attention", GREEN)):
+        for key, color in (("loss", BLUE), ("ctc", ORANGE), ("attention", GREEN)):
             values = np.array([r.get(key) for r in train], np.float64)
-            losses.plot(steps, values, color=colour, alpha=0.2, linewidth=0.8)
-            losses.plot(steps, smooth(values), color=colour, label=f"train {key}")
+            losses.plot(steps, values, color=color, alpha=0.2, linewidth=0.8)
+            losses.plot(steps, smooth(values), color=color, label=f"train {key}")
         rates.plot(steps, [r.get("learning_rate") for r in train], color=BLUE)
-    for key, colour in (("ctc", ORANGE), ("attention", GREEN)):
+    for key, color in (("ctc", ORANGE), ("attention", GREEN)):
         points = [(r["step"], r.get(key)) for r in dev]
         if points:
-            losses.plot(*zip(*points, strict=True), "o--", color=colour, ms=3, label=f"dev {key}")
+            losses.plot(*zip(*points, strict=True), "o--", color=color, ms=3, label=f"dev {key}")
     losses.set(title="loss per token", xlabel="step", ylim=(0, None))
     rates.set(title="learning rate", xlabel="step", ylim=(0, None))
     points = [(r["step"], 100 * r["error_rate"]) for r in dev if r.get("error_rate") is not None]
     if points:
         for language in sorted({name for r in dev for name in r.get("by_language", {})}):
             line = [(r["step"], 100 * _rate_of(r, language)) for r in dev]
-            errors.plot(*zip(*line, strict=True), color=GREY, alpha=0.25, linewidth=0.8)
+            errors.plot(*zip(*line, strict=True), color=GRAY, alpha=0.25, linewidth=0.8)
         errors.plot(*zip(*points, strict=True), "o-", color=BLUE, ms=3, label="all languages")
-        errors.plot([], [], color=GREY, alpha=0.5, linewidth=0.8, label="each language")
+        errors.plot([], [], color=GRAY, alpha=0.5, linewidth=0.8, label="each language")
         errors.legend(frameon=False, fontsize=8)
     errors.set(title="dev error rate, %", xlabel="step", ylim=(0, None))
     if losses.get_legend_handles_labels()[0]:

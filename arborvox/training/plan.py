@@ -20,7 +20,7 @@ class EpochPlan:
     """One epoch's batches over all ranks together."""
 
     epoch: int
-    rows: NDArray[np.int64]  # (N,) table rows, neighbours of about the same length
+    rows: NDArray[np.int64]  # (N,) table rows, neighbors of about the same length
     speeds: NDArray[np.float64]  # (N,) how fast each is played
     seeds: NDArray[np.int64]  # (N,) of each utterance's augmentation
     batches: NDArray[np.int64]  # (num_batches, 2) begin and end in `rows`, in training order
@@ -61,7 +61,7 @@ class Planner:
         seeds = chance.integers(2**32, size=len(rows))
         durations_s = self.table.columns["duration_s"][rows] / speeds
         # Sorted by length, little is padded; the jitter keeps an utterance from always meeting the
-        # same neighbours, and mixes the more the denser the corpus is.
+        # same neighbors, and mixes the more the denser the corpus is.
         blurred = durations_s * chance.uniform(
             1 - self.duration_jitter, 1 + self.duration_jitter, len(rows)
         )
@@ -91,7 +91,7 @@ def draw_rows(
     for language, quota in enumerate(np.where(counts > 0, np.maximum(quotas, 1), 0)):
         members = np.flatnonzero(languages == language)
         whole, rest = divmod(int(quota), max(len(members), 1))
-        # Every row as often as its neighbours, give or take one.
+        # Every row as often as its neighbors, give or take one.
         chosen += [np.tile(members, whole), chance.permutation(members)[:rest]]
     return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
 

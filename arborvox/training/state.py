@@ -32,7 +32,7 @@ STEP_NAME = re.compile("step-[0-9]{6,18}")
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # The parts of a recipe that training reads.
-LEARNT_SECTIONS = ("features", "augment", "model", "train")
+LEARNED_SECTIONS = ("features", "augment", "model", "train")
 
 # May change between a run and its continuation: they decide how long and where, not what.
 FREE_KEYS = {
@@ -80,7 +80,7 @@ class Progress:
         return 1.0 - self.frames / self.padded_frames if self.padded_frames else 0.0
 
     def best(self, count: int) -> list[Evaluation]:
-        """Return the best evaluations, best first; the later one of equals has learnt more."""
+        """Return the best evaluations, best first; the later one of equals has learned more."""
         return sorted(self.evaluations, key=lambda e: (e.score, -e.step))[:count]
 
     @property
@@ -127,7 +127,7 @@ class RunFolder:
 
         same_start: the caller knows that both start from the same weights, wherever they lie.
         """
-        # Without a state nothing was learnt yet, and a mistake may be mended.
+        # Without a state nothing was learned yet, and a mistake may be mended.
         newest = self.newest_state()
         if self.config.exists() and newest is not None:
             version = recipe_version(self.checkpoints / newest.name)
@@ -173,12 +173,12 @@ class RunFolder:
 
 
 def differing_keys(old: Recipe, new: Recipe) -> list[str]:
-    """List the dotted keys in which two recipes differ and that change what is learnt."""
+    """List the dotted keys in which two recipes differ and that change what is learned."""
     free = FREE_KEYS
     if new.train.schedule == "cosine":  # its shape depends on where it ends
         free = FREE_KEYS - {"train.max_epochs", "train.max_steps"}
     before, after = (
-        _flatten(recipe.model_dump(mode="json", include=set(LEARNT_SECTIONS)))
+        _flatten(recipe.model_dump(mode="json", include=set(LEARNED_SECTIONS)))
         for recipe in (old, new)
     )
     return [key for key in after if key not in free and before.get(key) != after[key]]

@@ -23,13 +23,13 @@ def merge_nearest(
     """Merge the two cheapest clusters until one is left; row i is leaf ~i, merge n is node n.
 
     The price is the mass that is merged (as in Huffman's algorithm) times the squared distance
-    of the centres plus a base. Equal prices: the lower rows first.
+    of the centers plus a base. Equal prices: the lower rows first.
     """
-    centres, weight = vectors.astype(np.float64), masses.astype(np.float64)
+    centers, weight = vectors.astype(np.float64), masses.astype(np.float64)
     node = [~row for row in range(len(vectors))]
     price = np.full((len(vectors), len(vectors)), np.inf)  # upper triangle: row < column
     for row in range(len(vectors) - 1):
-        price[row, row + 1 :] = _prices(centres, weight, row)[row + 1 :]
+        price[row, row + 1 :] = _prices(centers, weight, row)[row + 1 :]
 
     left: list[int] = []
     right: list[int] = []
@@ -39,10 +39,10 @@ def merge_nearest(
         right.append(node[gone])
         node[keep] = merge
         total = weight[keep] + weight[gone]
-        centres[keep] = (weight[keep] * centres[keep] + weight[gone] * centres[gone]) / total
+        centers[keep] = (weight[keep] * centers[keep] + weight[gone] * centers[gone]) / total
         weight[keep] = total
         price[gone, :] = price[:, gone] = np.inf
-        renewed = _prices(centres, weight, keep)
+        renewed = _prices(centers, weight, keep)
         for line, prices in ((price[:keep, keep], renewed[:keep]), (price[keep], renewed)):
             alive = np.isfinite(line)
             line[alive] = prices[alive]
@@ -50,9 +50,9 @@ def merge_nearest(
 
 
 def _prices(
-    centres: NDArray[np.float64], weight: NDArray[np.float64], row: int
+    centers: NDArray[np.float64], weight: NDArray[np.float64], row: int
 ) -> NDArray[np.float64]:
     """Return what it costs to merge one cluster with each of the others."""
-    distance = ((centres - centres[row]) ** 2).sum(axis=1)
+    distance = ((centers - centers[row]) ** 2).sum(axis=1)
     prices: NDArray[np.float64] = (weight + weight[row]) * (distance + BASE_PRICE)
     return prices

@@ -18,7 +18,7 @@ def balanced_tree(counts: Sequence[Count], units: Sequence[str] | None = None) -
 def random_tree(
     counts: Sequence[Count], units: Sequence[str] | None = None, *, seed: int = 0
 ) -> CodeTree:
-    """Halve a shuffled vocabulary: as flat as `balanced`, but with neighbours drawn by lot."""
+    """Halve a shuffled vocabulary: as flat as `balanced`, but with neighbors drawn by lot."""
     return _halved("random", np.array(_shuffled(range(len(counts)), seed)), counts, units)
 
 

@@ -14,24 +14,24 @@ from arborvox.tree.code_tree import CodeTree
 from arborvox.tree.measures import entropy_bits, expected_code_length
 from arborvox.tree.pictures import new_figure, picture_format, save_figure
 
-MIXED = "#8f8f8f"  # branches where no colour has more than half of the mass
+MIXED = "#8f8f8f"  # branches where no color has more than half of the mass
 LABEL_PITCH_PT = 7.6  # room for one label along the outer circle
 RADIUS_LIMITS_IN = (2.6, 30.0)
 # Most units have short codes: a ring for each bit, the inner ones wider apart than the outer ones.
 RADIUS_POWER = 0.6
 GAP = 0.03  # share of the circle kept free for the scale
-RING = (1.02, 1.09)  # where the colours of each leaf stand; the tree ends at 1
+RING = (1.02, 1.09)  # where the colors of each leaf stand; the tree ends at 1
 LABEL_AT = 1.105
 
 
 @dataclass(frozen=True)
-class Colouring:
-    """Named colours, and how much of each a leaf has."""
+class Coloring:
+    """Named colors, and how much of each a leaf has."""
 
     title: str
     names: tuple[str, ...]
-    colours: tuple[str, ...]
-    shares: NDArray[np.float64]  # (V, C) rows sum to 1, or to 0 for a leaf without colour
+    colors: tuple[str, ...]
+    shares: NDArray[np.float64]  # (V, C) rows sum to 1, or to 0 for a leaf without color
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Layout:
     node_radius: NDArray[np.float64]
 
 
-def draw_tree(tree: CodeTree, path: Path, colouring: Colouring, title: str = "") -> None:
+def draw_tree(tree: CodeTree, path: Path, coloring: Coloring, title: str = "") -> None:
     """Draw a tree as SVG or PNG; depth is the code's length, the width of a branch its mass."""
     from matplotlib.collections import LineCollection, PolyCollection
 
@@ -61,17 +61,17 @@ def draw_tree(tree: CodeTree, path: Path, colouring: Colouring, title: str = "")
     axes.set(xlim=(-limit, limit), ylim=(-limit, limit))
 
     _draw_scale(axes, tree.depth)
-    lines, widths, colours = _branches(tree, layout, colouring)
-    axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, zorder=3))
+    lines, widths, colors = _branches(tree, layout, coloring)
+    axes.add_collection(LineCollection(lines, linewidths=widths, colors=colors, zorder=3))
     leaders = [
         _polar([tree_radius, RING[0]], [angle, angle])
         for tree_radius, angle in zip(layout.leaf_radius, layout.leaf_angle, strict=True)
     ]
     axes.add_collection(LineCollection(leaders, linewidths=0.35, colors="#d5d5d5", zorder=1))
-    wedges, wedge_colours = _ring(tree, layout, colouring)
-    axes.add_collection(PolyCollection(wedges, facecolors=wedge_colours, linewidths=0, zorder=3))
+    wedges, wedge_colors = _ring(tree, layout, coloring)
+    axes.add_collection(PolyCollection(wedges, facecolors=wedge_colors, linewidths=0, zorder=3))
     _draw_labels(axes, tree.units, layout, radius_in)
-    _draw_legend(figure, colouring)
+    _draw_legend(figure, coloring)
     bits = expected_code_length(tree)
     axes.set_title(
         f"{title or tree.kind}: {tree.num_leaves} units, at most {tree.depth} bits, "
@@ -82,7 +82,7 @@ def draw_tree(tree: CodeTree, path: Path, colouring: Colouring, title: str = "")
 
 
 def palette(count: int) -> tuple[str, ...]:
-    """Return colours around the wheel, light and dark in turn, so that neighbours differ."""
+    """Return colors around the wheel, light and dark in turn, so that neighbors differ."""
     from matplotlib.colors import hsv_to_rgb, to_hex
 
     hues = np.arange(count) / max(count, 1)
@@ -93,11 +93,11 @@ def palette(count: int) -> tuple[str, ...]:
 
 
 def sequential_palette(count: int) -> tuple[str, ...]:
-    """Return colours from light to dark for classes that have an order."""
+    """Return colors from light to dark for classes that have an order."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return tuple(to_hex(colour) for colour in colormaps["viridis_r"](np.linspace(0.1, 1, count)))
+    return tuple(to_hex(color) for color in colormaps["viridis_r"](np.linspace(0.1, 1, count)))
 
 
 def display_name(unit: str) -> str:
@@ -130,13 +130,13 @@ def _ring_radius(bits: Any, depth: int) -> Any:
 
 
 def _branches(
-    tree: CodeTree, layout: _Layout, colouring: Colouring
+    tree: CodeTree, layout: _Layout, coloring: Coloring
 ) -> tuple[list[NDArray[np.float64]], list[float], list[str]]:
     """Return each branch, an arc at the parent's ring and a spoke to the child, with its looks."""
-    masses = np.column_stack((tree.probabilities, tree.probabilities[:, None] * colouring.shares))
+    masses = np.column_stack((tree.probabilities, tree.probabilities[:, None] * coloring.shares))
     lines: list[NDArray[np.float64]] = []
     widths: list[float] = []
-    colours: list[str] = []
+    colors: list[str] = []
     for children, below in zip((tree.left, tree.right), tree.sums_below(masses), strict=True):
         for parent, child in enumerate(children.tolist()):
             if child >= 0:
@@ -150,31 +150,31 @@ def _branches(
                 _polar(np.append(np.full(steps, layout.node_radius[parent]), radius), bend)
             )
             widths.append(0.6 + 9.0 * float(np.sqrt(below[parent, 0])))
-            colours.append(_main_colour(below[parent, 1:], colouring))
-    return lines, widths, colours
+            colors.append(_main_color(below[parent, 1:], coloring))
+    return lines, widths, colors
 
 
-def _main_colour(masses: NDArray[np.float64], colouring: Colouring) -> str:
-    """Return the colour that has more than half of the mass, or grey."""
+def _main_color(masses: NDArray[np.float64], coloring: Coloring) -> str:
+    """Return the color that has more than half of the mass, or gray."""
     if masses.size and masses.max() > masses.sum() / 2:
-        return colouring.colours[int(masses.argmax())]
+        return coloring.colors[int(masses.argmax())]
     return MIXED
 
 
 def _ring(
-    tree: CodeTree, layout: _Layout, colouring: Colouring
+    tree: CodeTree, layout: _Layout, coloring: Coloring
 ) -> tuple[list[NDArray[np.float64]], list[str]]:
-    """Return the band outside the tree: for each leaf its colours, stacked by share."""
+    """Return the band outside the tree: for each leaf its colors, stacked by share."""
     half = np.pi * (1 - GAP) / tree.num_leaves * 0.88
     corners = np.array([-half, half, half, -half])
-    wedges, colours = [], []
+    wedges, colors = [], []
     for token, angle in enumerate(layout.leaf_angle):
-        bounds = RING[0] + (RING[1] - RING[0]) * np.append(0, np.cumsum(colouring.shares[token]))
-        for index in np.flatnonzero(colouring.shares[token]):
+        bounds = RING[0] + (RING[1] - RING[0]) * np.append(0, np.cumsum(coloring.shares[token]))
+        for index in np.flatnonzero(coloring.shares[token]):
             low, high = bounds[index], bounds[index + 1]
             wedges.append(_polar([low, low, high, high], angle + corners))
-            colours.append(colouring.colours[index])
-    return wedges, colours
+            colors.append(coloring.colors[index])
+    return wedges, colors
 
 
 def _draw_scale(axes: Any, depth: int) -> None:
@@ -218,15 +218,15 @@ def _num_columns(name: str) -> int:
     return sum(unicodedata.category(character) not in ("Mn", "Me") for character in name)
 
 
-def _draw_legend(figure: Any, colouring: Colouring) -> None:
+def _draw_legend(figure: Any, coloring: Coloring) -> None:
     from matplotlib.lines import Line2D
 
-    if not colouring.names:
+    if not coloring.names:
         return
-    entries = [*zip(colouring.names, colouring.colours, strict=True), ("mixed", MIXED)]
+    entries = [*zip(coloring.names, coloring.colors, strict=True), ("mixed", MIXED)]
     figure.legend(
-        handles=[Line2D([], [], color=colour, lw=5, label=name) for name, colour in entries],
-        title=colouring.title, loc="outside right center",
+        handles=[Line2D([], [], color=color, lw=5, label=name) for name, color in entries],
+        title=coloring.title, loc="outside right center",
         frameon=False, fontsize=9, handlelength=1.2,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Trees out of a trained model: units with like vectors become neighbours."""
+"""Trees out of a trained model: units with like vectors become neighbors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,8 +63,8 @@ def _main_axis_positions(
     points: NDArray[np.float64], masses: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Project points (n, D) on the axis of their greatest mass-weighted spread."""
-    centred = points - np.average(points, axis=0, weights=masses)
-    scaled = centred * np.sqrt(masses)[:, None]
+    centered = points - np.average(points, axis=0, weights=masses)
+    scaled = centered * np.sqrt(masses)[:, None]
     # Both products have the same spectrum; the smaller one is decomposed.
     if len(points) < points.shape[1]:
         axis = scaled.T @ np.linalg.eigh(scaled @ scaled.T)[1][:, -1]
@@ -72,5 +72,5 @@ def _main_axis_positions(
         axis = np.linalg.eigh(scaled.T @ scaled)[1][:, -1]
     if axis[np.argmax(np.abs(axis))] < 0:  # an axis has two directions; take one for good
         axis = -axis
-    positions: NDArray[np.float64] = centred @ axis
+    positions: NDArray[np.float64] = centered @ axis
     return positions

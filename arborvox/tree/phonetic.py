@@ -1,4 +1,4 @@
-"""Trees by articulation: IPA units that are made alike in the mouth become neighbours."""
+"""Trees by articulation: IPA units that are made alike in the mouth become neighbors."""
 
 import unicodedata
 from collections.abc import Sequence

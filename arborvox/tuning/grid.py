@@ -53,9 +53,9 @@ class ErrorGrid:
     def best(self, number: int) -> list[Weights]:
         """Return the points with the fewest errors; of equal ones those with the calmest weights.
 
-        A point whose neighbours are bad was lucky: errors are smoothed over the nearest points.
+        A point whose neighbors are bad was lucky: errors are smoothed over the nearest points.
         """
-        smooth = _mean_of_neighbours(self.num_errors)
+        smooth = _mean_of_neighbors(self.num_errors)
         values = (self.ctc_weights, self.lm_weights, self.length_bonuses)
         points = [Weights(*point) for point in product(*values)]
         order = sorted(
@@ -87,8 +87,8 @@ def search_grid(
     return ErrorGrid(*axes, total)
 
 
-def _mean_of_neighbours(values: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean of each point and its nearest neighbours along each axis."""
+def _mean_of_neighbors(values: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the mean of each point and its nearest neighbors along each axis."""
     total, number = values.astype(np.float64), np.ones(values.shape)
     for axis in range(values.ndim):
         for ahead in (True, False):

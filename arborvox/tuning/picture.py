@@ -7,7 +7,7 @@ from arborvox.score.counts import Metric
 from arborvox.tuning.grid import ErrorGrid, Weights
 
 PANEL_IN = 4.2  # inches
-# Weights far off would take all the colours: what is this much worse than the best looks alike.
+# Weights far off would take all the colors: what is this much worse than the best looks alike.
 WORST_SHOWN = 1.5
 
 

@@ -30,7 +30,7 @@ def write_hypotheses(path: Path, run_name: str, wrong: str, unit: str = "phone")
     """Hypotheses where each `a` was heard as `wrong`, and something in the empty reference."""
     header = {
         "arborvox_hypotheses": 1, "run": f"runs/{run_name}", "mode": "ctc-greedy", "unit": unit,
-        "normalisation": "phones as transcribed.",
+        "normalization": "phones as transcribed.",
     }  # fmt: skip
     rows = [header]
     for language, references in SAID.items():

@@ -69,7 +69,7 @@ def test_twice_gives_the_same_bytes_and_another_seed_another_split(tmp_path: Pat
     assert all_of(first, "id") != all_of(other, "id")
 
 
-def test_a_language_is_split_alike_with_and_without_its_neighbours(tmp_path: Path) -> None:
+def test_a_language_is_split_alike_with_and_without_its_neighbors(tmp_path: Path) -> None:
     source = make_release(tmp_path / "cv")
     both, alone = run(source, tmp_path / "a"), run(source, tmp_path / "b", languages=("es",))
     in_both = [{i for i in ids if i.startswith("es-")} for ids in all_of(both, "id")]

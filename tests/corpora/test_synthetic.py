@@ -29,7 +29,7 @@ from arborvox.corpora.espeak import (
     split_phones,
 )
 from arborvox.corpora.sentences import compose_sentences, cut_pieces, read_sentences
-from arborvox.corpora.synthetic import VARIANTS, SyntheticOptions, make_speakers, synthesise
+from arborvox.corpora.synthetic import VARIANTS, SyntheticOptions, make_speakers, synthesize
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json
 
@@ -50,7 +50,7 @@ def espeak(monkeypatch: pytest.MonkeyPatch) -> Espeak:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small corpus, made by one process."""
-    return synthesise(tmp_path_factory.mktemp("synthetic") / "corpus", SMALL, jobs=1)
+    return synthesize(tmp_path_factory.mktemp("synthetic") / "corpus", SMALL, jobs=1)
 
 
 def plain_voice(language: str, variant: str = "f2") -> Voice:
@@ -209,7 +209,7 @@ def test_clips_are_audible_and_of_plausible_length(corpus: Path) -> None:
 
 
 def test_bytes_do_not_depend_on_the_number_of_processes(corpus: Path, tmp_path: Path) -> None:
-    assert tree_of(synthesise(tmp_path / "again", SMALL, jobs=3)) == tree_of(corpus)
+    assert tree_of(synthesize(tmp_path / "again", SMALL, jobs=3)) == tree_of(corpus)
 
 
 def test_an_interrupted_run_has_no_table_and_can_be_repeated(
@@ -226,11 +226,11 @@ def test_an_interrupted_run_has_no_table_and_can_be_repeated(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(synthetic, "_speak_all", interrupted)
-        synthesise(out, SMALL, jobs=1)
+        synthesize(out, SMALL, jobs=1)
     assert (out / "es" / "validated.tsv").exists()
     assert not (out / "ky" / "validated.tsv").exists()
     (out / "ky" / ".validated.tsv.x.part").write_text("left behind")
-    assert tree_of(synthesise(out, SMALL, jobs=1)) == tree_of(corpus)
+    assert tree_of(synthesize(out, SMALL, jobs=1)) == tree_of(corpus)
 
 
 def test_a_finished_corpus_is_not_made_again(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,17 +239,17 @@ def test_a_finished_corpus_is_not_made_again(corpus: Path, monkeypatch: pytest.M
         return iter(())
 
     monkeypatch.setattr(synthetic, "_speak_all", refuse)
-    assert synthesise(corpus, SMALL, jobs=1) == corpus
+    assert synthesize(corpus, SMALL, jobs=1) == corpus
 
 
 def test_other_options_or_a_foreign_folder_are_refused(corpus: Path, tmp_path: Path) -> None:
     before = tree_of(corpus)
     with pytest.raises(ArborvoxError, match="other options and sentences"):
-        synthesise(corpus, SyntheticOptions(SMALL.languages, 6, speakers=4, seed=1), jobs=1)
+        synthesize(corpus, SyntheticOptions(SMALL.languages, 6, speakers=4, seed=1), jobs=1)
     assert tree_of(corpus) == before
     (tmp_path / "validated.tsv").write_text("precious")
     with pytest.raises(ArborvoxError, match="holds something else"):
-        synthesise(tmp_path, SMALL, jobs=1)
+        synthesize(tmp_path, SMALL, jobs=1)
     assert list(tmp_path.iterdir()) == [tmp_path / "validated.tsv"]
 
 
@@ -257,7 +257,7 @@ def test_sentences_of_a_text_folder_are_spoken_once_as_written(tmp_path: Path) -
     sentences = {"Башҡортостан — матур ил.", "Мин «китап» уҡыйым!", "Һин ҡайҙа?"}
     (tmp_path / "ba.txt").write_text("\n".join([*sorted(sentences), "", "..."]), "utf-8")
     options = SyntheticOptions(("ba",), sentences_per_language=9, speakers=2, text=tmp_path)
-    out = synthesise(tmp_path / "corpus", options, jobs=1)
+    out = synthesize(tmp_path / "corpus", options, jobs=1)
     rows = list(rows_of(out / "ba" / "validated.tsv"))
     assert len(rows) == 3 and {row["sentence"] for row in rows} == sentences
 
@@ -278,7 +278,7 @@ def test_impossible_options_are_told_in_a_sentence(
     tmp_path: Path, options: SyntheticOptions, message: str
 ) -> None:
     with pytest.raises(ArborvoxError, match=message):
-        synthesise(tmp_path / "out", options, jobs=1)
+        synthesize(tmp_path / "out", options, jobs=1)
     assert not (tmp_path / "out").exists()
 
 
@@ -288,7 +288,7 @@ def test_a_missing_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ArborvoxError, match=r"arborvox\[demo\]"):
-        synthesise(tmp_path / "out", SMALL, jobs=1)
+        synthesize(tmp_path / "out", SMALL, jobs=1)
 
 
 def test_speakers_differ_between_languages_and_seeds() -> None:
@@ -351,13 +351,13 @@ def test_pieces_of_a_text_are_spoken_and_named_in_the_record(
         "uno dos tres cuatro\ncinco seis siete\n1 2 3 4 5 ya\n6 7 8 9 ya\n"
     )
     options = SyntheticOptions(("es",), 9, speakers=2, text=tmp_path, words=(2,))
-    out = synthesise(tmp_path / "pieces", options, jobs=1)
+    out = synthesize(tmp_path / "pieces", options, jobs=1)
     rows = list(rows_of(out / "es" / "validated.tsv"))
     assert [row["sentence"] for row in rows] == ["dos tres", "cinco seis", "9 ya"]
     assert "3 pieces, cut out of 4 sentences" in " ".join(capsys.readouterr().err.split())
     assert read_json(out / "synthetic.json")["options"]["words"] == [2]
     whole = SyntheticOptions(("es",), 9, speakers=2, text=tmp_path)
-    record = read_json(synthesise(tmp_path / "whole", whole, jobs=1) / "synthetic.json")
+    record = read_json(synthesize(tmp_path / "whole", whole, jobs=1) / "synthetic.json")
     assert "words" not in record["options"]
 
 

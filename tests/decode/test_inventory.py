@@ -1,4 +1,4 @@
-"""With an inventory nothing else is ever written, and probabilities are the renormalised ones."""
+"""With an inventory nothing else is ever written, and probabilities are the renormalized ones."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def make_layer(kind: str, V: int, seed: int) -> OutputLayer:
 @pytest.mark.parametrize("kind", ["softmax", "hierarchical"])
 @given(data=st.data())
 @settings(deadline=None, derandomize=True, max_examples=40)
-def test_restricted_probabilities_are_the_renormalised_full_ones(
+def test_restricted_probabilities_are_the_renormalized_full_ones(
     kind: str, data: st.DataObject
 ) -> None:
     V = data.draw(st.integers(2, 60))
@@ -66,7 +66,7 @@ def test_restricted_probabilities_are_the_renormalised_full_ones(
 @pytest.mark.parametrize("kernel", ["auto", "reference"])
 @given(data=st.data())
 @settings(deadline=None, derandomize=True, max_examples=40)
-def test_fast_search_finds_the_best_of_the_renormalised(kernel: str, data: st.DataObject) -> None:
+def test_fast_search_finds_the_best_of_the_renormalized(kernel: str, data: st.DataObject) -> None:
     V, N = data.draw(st.integers(2, 60)), data.draw(st.integers(0, 40))
     ids = sorted(data.draw(st.sets(st.integers(0, V - 1), min_size=2)))
     k = data.draw(st.integers(1, len(ids)))

@@ -144,7 +144,7 @@ def test_prepared_corpora_give_their_training_text(tmp_path: Path) -> None:
     assert perplexity_by_the_search(out, tokenizer, [TRAIN[0].lower()]) < 3
 
 
-def test_phones_are_not_normalised(tmp_path: Path) -> None:
+def test_phones_are_not_normalized(tmp_path: Path) -> None:
     text = tmp_path / "phones.txt"
     text.write_text("tʰ a  N\nd͡ʒ a tʰ\n", encoding="utf-8")
     corpus = TextCorpus([text], text_language="abk", has_phones=True)

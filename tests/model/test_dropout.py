@@ -25,12 +25,12 @@ def test_scaled_mask_has_the_scale_as_its_mean() -> None:
     assert abs(float(mask.double().mean()) - 0.5) < 0.002
 
 
-def test_neighbouring_elements_are_dropped_independently() -> None:
+def test_neighboring_elements_are_dropped_independently() -> None:
     torch.manual_seed(0)
     dropped = (dropout_mask(torch.empty(1_000_000, dtype=torch.bfloat16), 0.5) == 0).double()
-    centred = dropped - dropped.mean()
+    centered = dropped - dropped.mean()
     for distance in (1, 2, 3, 4, 5, 8, 64, 256):
-        correlation = float((centred[distance:] * centred[:-distance]).mean()) / 0.25
+        correlation = float((centered[distance:] * centered[:-distance]).mean()) / 0.25
         assert abs(correlation) < 0.005, distance
 
 

@@ -184,7 +184,7 @@ def test_checkpoint_is_whole(
         )
     card = (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
     assert str(folder) in card
-    assert "| Base model's licence | apache-2.0 |" in card
+    assert "| Base model's license | apache-2.0 |" in card
     assert "| Base model's languages | fi, sw |" in card
 
 

@@ -160,7 +160,7 @@ def test_models_that_hear_nothing_are_told(tmp_path: Path, markdown: str) -> Non
     make_experiment(tmp_path, {"first": 0.2, "second": 1.0})
     make_report(tmp_path, tmp_path / "report")
     told = (tmp_path / "report/report.md").read_text(encoding="utf-8")
-    assert "**Hardly anything is recognised** by Second (" in told
+    assert "**Hardly anything is recognized** by Second (" in told
     assert "Hardly anything" not in markdown
 
 

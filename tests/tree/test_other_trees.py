@@ -79,7 +79,7 @@ def test_shuffled_trees_keep_the_length_of_every_code_of_huffmans(counts: list[i
     assert shuffled == shuffled_tree(counts, seed=2)
 
 
-def test_shuffled_trees_have_other_neighbours() -> None:
+def test_shuffled_trees_have_other_neighbors() -> None:
     counts = list(range(1, 60))
     trees = [HuffmanTree.from_counts(counts), *(shuffled_tree(counts, seed=s) for s in (0, 1))]
     assert len({tuple(tree.codes()) for tree in trees}) == 3

@@ -11,7 +11,7 @@ from matplotlib import font_manager
 
 from arborvox.tokens import Tokenizer
 from arborvox.tokens.closeness import draw_closeness, language_closeness
-from arborvox.tokens.trees import build_tree, colour_units
+from arborvox.tokens.trees import build_tree, color_units
 from arborvox.tree.drawing import display_name, draw_tree
 
 UNITS = ("<eos>", "<unk>", " ", "a", "$", "今", "天", "ก", "\u0e48", "த", "\u0bbe", "д")
@@ -23,7 +23,7 @@ def draw(path: Path) -> None:
     """Draw with every warning an error: nobody reads seven hundred of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        draw_tree(build_tree(TOKENIZER), path, colour_units(TOKENIZER, "language"), "今天")
+        draw_tree(build_tree(TOKENIZER), path, color_units(TOKENIZER, "language"), "今天")
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def _topk_of_all(h: Tensor, weight: Tensor, tables: TreeTables, k: int) -> tuple
 
 
 def topk_living(h: Tensor, weight: Tensor, turns: Turns, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k best of a pruned tree's leaves, normalised over all of them, in float32."""
+    """Return the k best of a pruned tree's leaves, normalized over all of them, in float32."""
     if h.dtype is not torch.float32:
         h = h.float()
     if not h.is_contiguous():

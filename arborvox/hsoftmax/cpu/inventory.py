@@ -1,4 +1,4 @@
-"""The k best leaves of a pruned tree on a CPU, normalised over its living leaves, in one call.
+"""The k best leaves of a pruned tree on a CPU, normalized over its living leaves, in one call.
 
 Every living gate adds to what the leaves are divided by, so all of them are computed. Then a block
 of gates and rows at a time is the fast order: weights are read once for all rows of a group.

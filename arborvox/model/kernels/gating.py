@@ -12,7 +12,7 @@ from arborvox.kernels.gate_math import logistic_float32
 from arborvox.kernels.threads import run_split
 from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
 from arborvox.model.kernels.blocks import sum_blocks
-from arborvox.model.kernels.norms import centre
+from arborvox.model.kernels.norms import center
 
 # Fewer rows than this are not worth waking a thread for.
 ROWS_PER_THREAD = 128
@@ -170,7 +170,7 @@ def _normalize(rows: Any, weight: Any, bias: Any, epsilon: Any, statistics: Any,
     for r in range(R):
         for i in range(D):
             wide[i] = widen(rows[r, i])
-        mean, sharpness = centre(wide, epsilon)
+        mean, sharpness = center(wide, epsilon)
         for i in range(D):
             y = wide[i] * sharpness * weight[i] + bias[i]
             out[r, i] = narrow(y * logistic_float32(y))

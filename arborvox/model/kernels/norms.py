@@ -8,7 +8,7 @@ from arborvox.kernels.compiling import kernel
 
 
 @kernel
-def centre(row: Any, epsilon: Any) -> Any:
+def center(row: Any, epsilon: Any) -> Any:
     """Take its mean off a row (D,); return the mean and the inverse of the row's deviation."""
     D = row.size
     mean, square = np.float32(0.0), np.float32(0.0)

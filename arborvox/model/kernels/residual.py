@@ -12,7 +12,7 @@ from arborvox.kernels.threads import run_split
 from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
 from arborvox.model.kernels.blocks import sum_blocks
 from arborvox.model.kernels.chance import Chance, keep_factor, row_bits
-from arborvox.model.kernels.norms import centre
+from arborvox.model.kernels.norms import center
 
 # Fewer rows than this are not worth waking a thread for.
 ROWS_PER_THREAD = 128
@@ -140,7 +140,7 @@ def _add_and_normalize(
             bits = narrow(widen(residual[r, i]) + kept)
             total[r, i] = bits
             wide[i] = widen(bits)
-        mean, sharpness = centre(wide, epsilon)
+        mean, sharpness = center(wide, epsilon)
         for i in range(D):
             normed[r, i] = narrow(wide[i] * sharpness * weight[i] + bias[i])
         statistics[r, 0] = mean

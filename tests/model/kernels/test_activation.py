@@ -25,7 +25,7 @@ def test_kept_elements_and_their_gradients_are_scaled_and_others_are_zero() -> N
     assert not for_x[~kept].any()
 
 
-def test_the_share_of_zeros_is_the_rate_and_neighbours_do_not_agree() -> None:
+def test_the_share_of_zeros_is_the_rate_and_neighbors_do_not_agree() -> None:
     torch.manual_seed(1)
     x = torch.ones(1000, 1024, dtype=torch.bfloat16)
     dropped = (silu_dropout(x, torch.zeros(1024), 0.1) == 0).float()

@@ -3,7 +3,7 @@
 config.json                what it is; the key "model_type" names the family
 preprocessor_config.json   what it takes, where that is not what the family always takes
 model.safetensors          weights; in parts (model.safetensors.index.json), or a PyTorch pickle
-README.md                  a card whose head names licence and languages
+README.md                  a card whose head names license and languages
 """
 
 import json
@@ -46,7 +46,7 @@ class BaseModel:
     folder: Path
     config: dict[str, Any]
     preprocessor: dict[str, Any]
-    licence: str
+    license: str
     languages: str
 
     def check_sizes(self) -> None:
@@ -77,7 +77,7 @@ class BaseModel:
 
     def files(self) -> dict[str, str]:
         """Return what must stand beside the weights to build the network again."""
-        origin = {"name": self.name, "licence": self.licence, "languages": self.languages}
+        origin = {"name": self.name, "license": self.license, "languages": self.languages}
         texts = {CONFIG: self.config, PREPROCESSOR: self.preprocessor, ORIGIN: origin}
         return {
             name: json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
@@ -94,7 +94,7 @@ def open_base_model(name: str | None, home: Path | None) -> BaseModel:
             folder=home,
             config=_read_object(home / CONFIG),
             preprocessor=_read_object(home / PREPROCESSOR),
-            licence=str(origin.get("licence")),
+            license=str(origin.get("license")),
             languages=str(origin.get("languages")),
         )
     assert name is not None  # the recipe's check
@@ -106,13 +106,13 @@ def open_base_model(name: str | None, home: Path | None) -> BaseModel:
             f"model.pretrained: {folder} is no pretrained model: there is no {CONFIG} in it."
         )
     preprocessor = folder / PREPROCESSOR
-    licence, languages = _read_card(folder / CARD)
+    license, languages = _read_card(folder / CARD)
     return BaseModel(
         name=name,
         folder=folder,
         config=_read_object(folder / CONFIG),
         preprocessor=_read_object(preprocessor) if preprocessor.is_file() else {},
-        licence=licence,
+        license=license,
         languages=languages,
     )
 
@@ -180,7 +180,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _read_card(path: Path) -> tuple[str, str]:
-    """Return licence and languages from the head of a model card, as far as it names them."""
+    """Return license and languages from the head of a model card, as far as it names them."""
     # ---
     # license: apache-2.0
     # language: [en, fi]

@@ -84,7 +84,7 @@ class PretrainedEncoder(StackedEncoder):
         base = self._base
         return [
             ("Base model", base.name),
-            ("Base model's licence", base.licence),
+            ("Base model's license", base.license),
             ("Base model's languages", base.languages),
         ]
 

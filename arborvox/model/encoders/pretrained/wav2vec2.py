@@ -51,7 +51,7 @@ class Wav2Vec2Network(PretrainedNetwork):
 
     @classmethod
     def make_input(cls, base: BaseModel) -> RawSamples:
-        """Return samples at the model's rate, normalized where it learnt them so."""
+        """Return samples at the model's rate, normalized where it learned them so."""
         min_samples = 1
         for kernel, stride in reversed(_convolutions(base)):
             min_samples = (min_samples - 1) * stride + kernel
