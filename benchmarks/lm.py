@@ -36,6 +36,7 @@ class Usage(NamedTuple):
     """What a process took."""
 
     seconds: float
+    processor_seconds: float  # of all its threads
     gigabytes: float
 
 
@@ -97,14 +98,16 @@ def watch(command: list[str], stdin: Path | None = None, stdout: Path | None = N
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{command[0]} ended with {process.returncode}")
-    return Usage(seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9)
+    peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return Usage(seconds, usage.ru_utime + usage.ru_stime, peak_bytes / 1e9)
 
 
 def describe(name: str, usage: Usage, size_bytes: int, other: Usage | None) -> tuple[Cell, ...]:
     """Return a row of the table."""
     ratio = f"{usage.seconds / other.seconds:.2f}" if other else ""
-    cells = (f"{usage.seconds:.1f}", f"{usage.gigabytes:.2f}", f"{size_bytes / 1e9:.2f}", ratio)
-    return (Cell(name), *map(Cell, cells))
+    times = (f"{usage.seconds:.1f}", f"{usage.processor_seconds:.1f}")
+    sizes = (f"{usage.gigabytes:.2f}", f"{size_bytes / 1e9:.2f}")
+    return (Cell(name), *map(Cell, (*times, *sizes, ratio)))
 
 
 def describe_agreement(setting: Setting, found: Agreement) -> tuple[Cell, ...]:
@@ -113,7 +116,7 @@ def describe_agreement(setting: Setting, found: Agreement) -> tuple[Cell, ...]:
     name = {"char": "characters", "word": "words"}[setting.unit]
     difference = 100 * (found.ours / found.theirs - 1)
     cells = (str(setting.order), pruned, f"{found.ours:.4f}", f"{found.theirs:.4f}")
-    return (Cell(name), *map(Cell, (*cells, f"{difference:+.5f}")))
+    return (Cell(name), *map(Cell, (*cells, f"{difference:+.0e}")))
 
 
 def find_kenlm(folder: Path | None) -> Path | None:
@@ -165,7 +168,8 @@ def main() -> None:
                 columns, tuple(describe_agreement(*pair) for pair in found.items())
             )
         load["after"] = os.getloadavg()[0]
-        header = ("", "seconds", "peak memory (GB)", "ARPA file (GB)", "time as a ratio to lmplz")
+        times = ("seconds", "processor seconds")
+        header = ("", *times, "peak memory (GB)", "ARPA file (GB)", "seconds, ratio to lmplz")
         tables["speed"] = Table(header, tuple(describe(*row, theirs) for row in rows))
         for table in tables.values():
             print_table(table)

@@ -4,6 +4,7 @@ A window of `order` words is packed into as few 64-bit columns as it takes, its 
 highest bits. Sorted like this, n-grams that end in the same words stand together, for every n.
 """
 
+import os
 import tempfile
 from array import array
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from arborvox.errors import ArborvoxError
+from arborvox.files import name_failed_writes
 from arborvox.kernels.compiling import kernel
 
 # What stands for no word, and the first words of every model; the others follow.
@@ -74,7 +76,9 @@ class Workspace:
         if size <= self._largest:
             return np.empty(shape, dtype)
         path = Path(self._folder.name) / f"{next(self._numbers)}.bin"
-        mapped = np.memmap(path, dtype, "w+", shape=shape)
+        with name_failed_writes(path), path.open("wb") as file:
+            reserve_space(file.fileno(), size)
+        mapped = np.memmap(path, dtype, "r+", shape=shape)
         path.unlink()  # the mapping keeps the content until nobody needs it
         # Kernels are compiled for plain arrays alone.
         return np.asarray(mapped)
@@ -84,6 +88,14 @@ class Workspace:
         array = self.empty(shape, dtype)
         array.fill(0)
         return array
+
+
+def reserve_space(file: int, size: int) -> None:
+    """Make a file so large; a full disk must say so now, as writing to memory cannot fail later."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:  # macOS
+        os.truncate(file, size)
 
 
 class Windows(NamedTuple):

@@ -1,5 +1,6 @@
 """Models are what the definition says, whatever the vocabulary, the memory and the blocks are."""
 
+import errno
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,6 +112,17 @@ def test_large_arrays_become_files_that_vanish(
         assert isinstance(mapped.base, np.memmap)
         assert not mapped.any()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_told_before_anything_is_written_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(file: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(counting, "reserve_space", refuse)
+    with Workspace(8000) as workspace, pytest.raises(OSError, match=r"No space .*\.bin"):
+        workspace.zeros(2000, np.uint64)
 
 
 def test_perplexity_is_that_of_the_listed_probabilities() -> None:
