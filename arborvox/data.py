@@ -117,6 +117,8 @@ class UtteranceTable:
             raise self._damaged(error) from None
         if self.columns.dtype != COLUMNS or self.columns.ndim != 1:
             raise self._damaged("its columns are others")
+        if len(self.columns) and self.columns["offset"][-1] >= len(self._lines):
+            raise self._damaged("utterances are missing")
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -164,7 +166,10 @@ class UtteranceTable:
     @cached_property
     def _lines(self) -> NDArray[np.uint8]:
         # A map has no file position, so that forked workers do not disturb each other.
-        return np.memmap(self.folder / "utterances.jsonl", np.uint8, "r")
+        try:
+            return np.memmap(self.folder / "utterances.jsonl", np.uint8, "r")
+        except (OSError, ValueError) as error:  # ValueError: it is empty
+            raise self._damaged(error) from None
 
 
 def build_table(

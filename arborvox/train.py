@@ -339,7 +339,10 @@ class Trainer:
                 f"{checkpoint} is damaged ({str(error).splitlines()[0]}); "
                 f"choose another --out, or start from another checkpoint with train.init_from."
             ) from None
-        unpack_optimizer(self.model, self.optimizer, tensors)
+        try:
+            unpack_optimizer(self.model, self.optimizer, tensors)
+        except ArborvoxError as error:
+            raise ArborvoxError(f"{state} does not fit: {error}") from None
         if self.ranks.first:
             say(f"{self.run.root}: going on after step {progress.step}")
         return progress

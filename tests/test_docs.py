@@ -1,10 +1,16 @@
-"""Pages name tests and files that exist."""
+"""Pages name tests, files, commands and options that exist."""
 
 import ast
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click import Context
+from typer.main import get_command
+
+from arborvox.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("results/*.md")])
@@ -42,3 +48,26 @@ def test_each_promise_in_a_table_has_a_test() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_readmes_commands_have_the_options_that_it_gives_them() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^ {4}arborvox (.+)$|`arborvox ([^`]+)`", text, re.MULTILINE)
+    assert len(lines) > 10
+    for line in ("".join(parts) for parts in lines):
+        command: Any = get_command(app)
+        for word in (*line.split(), "build"):  # `tokens data` is short for `tokens build data`
+            if hasattr(command, "get_command"):
+                command = command.get_command(Context(command), word) or command
+        known = {option for parameter in command.params for option in parameter.opts}
+        known |= {option for parameter in get_command(app).params for option in parameter.opts}
+        given = {word.partition("=")[0] for word in line.split() if word.startswith("-")}
+        assert given <= known | {"--help"}, line
+
+
+def test_readme_says_where_the_program_is_and_how_to_get_it_alone() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for words in (".venv/bin/activate", "pip install ", "pipx install ", "uv tool install "):
+        assert words in text
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(re.findall(r"\.\[(\w+)\]", text)) <= set(extras["project"]["optional-dependencies"])

@@ -119,4 +119,4 @@ def _main_reason(stats: CorpusStats) -> str:
     if not stats.skipped:
         return ""
     reason = max(stats.skipped, key=lambda reason: stats.skipped[reason])
-    return f" ({stats.skipped[reason]:,} times: {reason})"
+    return f" ({stats.skipped[reason]:,} left out: {reason})"

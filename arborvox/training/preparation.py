@@ -10,7 +10,7 @@ from arborvox.config import AugmentConfig, Recipe
 from arborvox.console import say, warn
 from arborvox.data import BatchReader, UtteranceTable, build_table
 from arborvox.digests import digest_files
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, one_line
 from arborvox.features import CMVN, SpeechInput
 from arborvox.files import atomic_path
 from arborvox.manifest import split_file
@@ -53,7 +53,7 @@ def prepare_data(
     ranks.wait()
     cmvn = None
     if speech_input.wants_statistics:
-        cmvn = _load_cmvn(run.data / "cmvn.safetensors")
+        cmvn = _load_cmvn(run.data / "cmvn.safetensors", speech_input.width)
     return TrainingData(
         train=UtteranceTable(run.data / "train"),
         dev=UtteranceTable(run.data / "dev"),
@@ -63,14 +63,16 @@ def prepare_data(
     )
 
 
-def _load_cmvn(path: Path) -> CMVN:
+def _load_cmvn(path: Path, width: int) -> CMVN:
     try:
         stored = load_file(path)
-        return CMVN(stored["mean"], stored["istd"])
-    except (OSError, SafetensorError, KeyError) as error:
-        raise ArborvoxError(
-            f"{path} is damaged ({error}); delete it, and it is made again."
-        ) from None
+        cmvn = CMVN(stored["mean"], stored["istd"])
+        if not cmvn.mean.shape == cmvn.istd.shape == (width,):
+            raise ValueError(f"not of {width} numbers")
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        told = one_line(str(error))
+        raise ArborvoxError(f"{path} is damaged ({told}); delete it, it is made again.") from None
+    return cmvn
 
 
 def _make_data(

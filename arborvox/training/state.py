@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from arborvox.config import Recipe, TrainConfig, load_resolved_recipe, show_recipe
-from arborvox.errors import ArborvoxError
+from arborvox.errors import ArborvoxError, one_line
 from arborvox.files import atomic_folder, read_json, write_json_atomic, write_text_atomic
 from arborvox.model.checkpoint import ENCODER, recipe_version
 from arborvox.typed_json import check_form
@@ -231,10 +231,10 @@ def unpack_optimizer(
     for key, value in tensors.items():
         name, _, quantity = key.rpartition("|")
         if name not in parameters:
-            raise ArborvoxError(f"The trainer state holds {name}, which the model has not.")
+            raise ArborvoxError(f"It holds {one_line(name)}, which the model has not.")
         parameter = parameters[name]
         if value.shape not in (parameter.shape, ()):
-            raise ArborvoxError(f"The trainer state holds {key} of another size than the model's.")
+            raise ArborvoxError(f"It holds {one_line(key)} of another size than the model's.")
         device = (
             "cpu" if quantity == "step" and parameter.device.type == "cpu" else parameter.device
         )

@@ -20,7 +20,7 @@ def embedding_tree(
 ) -> CodeTree:
     """Split the units along the main axis of their vectors, at half the mass, again and again."""
     weights = exact_weights(counts)
-    if vectors.ndim != 2 or len(vectors) != len(weights):
+    if vectors.ndim != 2 or len(vectors) != len(weights) or not vectors.size:
         raise ArborvoxError(
             f"The unit vectors have shape {vectors.shape}, but the vocabulary has {len(weights)} "
             f"units; take the checkpoint that was trained with these tokens."

@@ -176,3 +176,20 @@ def test_other_files_are_refused(
 def test_missing_file_is_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
     with pytest.raises(ArborvoxError, match="no language model"):
         load_language_model(tmp_path / "none.arpa", tokenizer)
+
+
+@pytest.mark.parametrize("score", ["nan", "-inf", "1e300"])
+def test_scores_that_are_no_logarithms_are_refused_by_their_line(
+    tmp_path: Path, score: str
+) -> None:
+    path = tmp_path / "lm.arpa"
+    path.write_text(f"\\data\\\nngram 1=1\n\n\\1-grams:\n{score}\ta\n\n\\end\\\n")
+    with pytest.raises(ArborvoxError, match=r"lm\.arpa, line 5: .*not the logarithm"):
+        load_language_model(path, Tokenizer("char", ("<eos>", "<unk>", "a"), {"x-x": (1, 1, 1)}))
+
+
+def test_a_line_without_an_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "lm.arpa.gz"
+    path.write_bytes(gzip.compress(b"\\1-grams:\n" + b"a" * (8 << 20)))
+    with pytest.raises(ArborvoxError, match=r"line 2: .*more than 1,048,576 characters"):
+        load_language_model(path, Tokenizer("char", ("<eos>", "<unk>", "a"), {"x-x": (1, 1, 1)}))

@@ -59,7 +59,7 @@ def spoil(path: Path, data: st.DataObject) -> None:
         path.write_text(json.dumps(value), encoding="utf-8")
 
 
-@examples(30, 2000)
+@examples(30, 500)
 @given(name=st.sampled_from(FILES), data=st.data())
 def test_a_changed_experiment_is_reported_or_refused(
     sound: Path, tmp_path: Path, name: str, data: st.DataObject

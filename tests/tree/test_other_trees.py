@@ -201,3 +201,9 @@ def test_why_finds_where_two_units_part() -> None:
         explain_meeting(tree, "a", "x")
     with pytest.raises(ArborvoxError, match="twice"):
         explain_meeting(tree, "a", "a")
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 0), (2, 4), (3, 1, 2)])
+def test_vectors_that_do_not_fit_the_units_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ArborvoxError, match="unit vectors have shape"):
+        embedding_tree([3, 2, 1], np.zeros(shape))
