@@ -18,7 +18,7 @@ from arborvox.config import ReleaseCorpus
 from arborvox.corpora.checks import count_units
 from arborvox.corpora.common_voice_tables import (
     NOT_OFFICIAL,
-    Columns,
+    ClipColumns,
     as_numpy,
     file_name,
     look_up,
@@ -229,7 +229,7 @@ class _Judge:
         self,
         language: str,
         folder: Path,
-        columns: Columns,
+        columns: ClipColumns,
         look_alikes: LookAlikes,
         config: ReleaseCorpus,
     ) -> None:

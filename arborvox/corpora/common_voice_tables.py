@@ -16,7 +16,7 @@ NOT_OFFICIAL = -3  # the fate of a row that is in none of the release's own spli
 
 
 @dataclass(frozen=True)
-class Columns:
+class ClipColumns:
     """Where the columns are that we read."""
 
     count: int
@@ -25,7 +25,7 @@ class Columns:
     sentence: int
 
 
-def read_header(file: BinaryIO) -> Columns | None:
+def read_header(file: BinaryIO) -> ClipColumns | None:
     """Find the columns by name; None where the table has no header at all."""
     names = file.readline().rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf").split(b"\t")
     if names == [b""]:
@@ -41,7 +41,7 @@ def read_header(file: BinaryIO) -> Columns | None:
                 f"{file.name}, line 1: two columns are called {needed.decode()}; rename one."
             )
     index = names.index
-    return Columns(len(names), index(b"client_id"), index(b"path"), index(b"sentence"))
+    return ClipColumns(len(names), index(b"client_id"), index(b"path"), index(b"sentence"))
 
 
 def read_phones(table: Path) -> dict[bytes, str]:
