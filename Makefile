@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Two processes, a file of tests each; one thread in each, or they would wait for one another.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 EXTRAS := demo,formats,pretrained,tensorboard,triton,test
 SHARED_DATA := $(wildcard ../shared/data)
 ifndef ARBORVOX_DATA
@@ -36,10 +38,10 @@ demo: setup
 	sh recipes/demo.sh $(BIN)/arborvox demo
 
 test: lint
-	$(BIN)/pytest
+	$(TESTS)
 
 test-all: lint
-	ARBORVOX_SLOW=1 $(BIN)/pytest -m ''
+	ARBORVOX_SLOW=1 $(TESTS) -m ''
 
 # Every speed claim is a script; together they take most of an hour.
 bench: setup

@@ -69,7 +69,8 @@ def test_every_recipe_of_ours_names_languages(recipe: Path) -> None:
 
 @pytest.mark.parametrize("key", ["languages", "test_languages"])
 def test_a_recipe_with_a_wrong_code_is_refused_by_its_key(tmp_path: Path, key: str) -> None:
-    (tmp_path / "r.yaml").write_text(yaml.safe_dump({"corpus": {key: ["es", "rumanian"]}}))
+    corpus = {"kind": "ucla", key: ["es", "rumanian"]}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump({"corpus": corpus}))
     with pytest.raises(ArborvoxError, match=rf"corpus\.{key}: 'rumanian' is no language code"):
         check_codes(load_recipe(tmp_path / "r.yaml").corpus)
 
