@@ -212,9 +212,7 @@ def test_names_that_only_case_tells_apart_are_equal(tmp_path: Path) -> None:
 
 def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path) -> None:
     for name in ("con", "x" * 201, "one."):
-        with pytest.raises(
-            ArborvoxError, match=r"cannot be the name of a file|at most 200 characters"
-        ):
+        with pytest.raises(ArborvoxError, match=r"cannot be the name of a file|at most 200"):
             plan_of(tmp_path, variants=[{"name": name}])
 
 

@@ -71,9 +71,9 @@ class _OutputFacts:
 class _Record:
     """The form of a stage's record."""
 
-    stage: str
-    status: str
-    facts: dict[str, Any]
+    stage: str = ""
+    status: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
     recipe: int = 1
     folder: str | None = None
     outputs: dict[str, _OutputFacts] = field(default_factory=dict)
