@@ -165,13 +165,10 @@ class _Planner:
     def _prepare(self, variant: Variant, recipe: Recipe) -> Stage:
         corpus = work.locate_corpus(recipe.corpus)
         sources = work.corpus_sources(corpus)
-        settings = corpus.model_dump(mode="json")
-        if settings.get("harakat") == "keep":  # unnamed, as before there was a choice
-            del settings["harakat"]
         return self._stage(
             ("prepare", f"prepare-{variant.name}"),
             "prepare",
-            settings,
+            corpus.model_dump(mode="json"),
             lambda folder: work.prepare_corpus(corpus, folder),
             defaults=type(corpus).model_validate({"kind": corpus.kind}).model_dump(mode="json"),
             outputs=work.PREPARED,
