@@ -194,7 +194,7 @@ class _Reader:
     def _string(self) -> str:
         token = self._next("a text in quotes")
         if token[0] != '"':
-            raise self._refusal(f"a text in quotes should stand here, not {ascii(token[:40])}")
+            raise self._refusal(f"a text in quotes should stand here, not {token[:40]!a}")
         if len(token) > LONGEST_VALUE:
             raise self._refusal(f"a text of more than {LONGEST_VALUE:,} characters")
         return token[1:-1].replace('""', '"')
@@ -202,13 +202,13 @@ class _Reader:
     def _flag(self) -> str:
         token = self._next("<exists>")
         if token not in ("<exists>", "<absent>"):
-            raise self._refusal(f"<exists> should stand here, not {ascii(token[:40])}")
+            raise self._refusal(f"<exists> should stand here, not {token[:40]!a}")
         return token
 
     def _number(self) -> float:
         token = self._next("a number")
         if token[0] in '"<':
-            raise self._refusal(f"a number should stand here, not {ascii(token[:40])}")
+            raise self._refusal(f"a number should stand here, not {token[:40]!a}")
         return float(token)
 
     def _seconds(self) -> float:
