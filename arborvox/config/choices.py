@@ -11,6 +11,7 @@ CorpusKind = Literal["common-voice", "ucla", "folder", "synthetic"]
 CorpusUnit = Literal["text", "phones"]
 Split = Literal["speaker", "paper", "official"]
 DrawnSplit = Literal["speaker", "paper"]  # where no release brings its own
+OwnSplit = Literal["speaker", "recording", "paper"]
 HeldOut = Literal["utterances", "languages"]
 Policy = Literal["reject", "drop", "keep"]
 Harakat = Literal["keep", "drop"]

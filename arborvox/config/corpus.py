@@ -3,7 +3,8 @@
 A key's description is also the help of its option of `arborvox prepare`.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -14,8 +15,10 @@ from arborvox.config.choices import (
     DrawnSplit,
     Harakat,
     HeldOut,
+    OwnSplit,
     Policy,
     Split,
+    values_of,
 )
 from arborvox.config.section import Name, Section, Seed
 
@@ -167,10 +170,25 @@ class UclaCorpus(CorpusConfig):
         )
 
 
-class FolderCorpus(WrittenCorpus):
-    """Your own recordings, in any of three shapes."""
+class OwnCorpus(WrittenCorpus):
+    """A user's own recordings, in one language or several."""
 
     codes: ClassVar[tuple[str, ...]] = ("languages", "language")
+
+    language: Name | None = Field(None, description="The language of it all, such as sah.")
+    ignore: tuple[Name, ...] | None = Field(
+        None,
+        max_length=1000,
+        description="Texts that stand for no speech or no transcript, such as ***,xxx.",
+    )
+    split: OwnSplit = Field(
+        "speaker",
+        description="By speaker or recording, where there are enough; paper: by sentence.",
+    )
+
+
+class FolderCorpus(OwnCorpus):
+    """Your own recordings, in any of three shapes."""
 
     kind: Literal["folder"] = "folder"
     source: str | None = Field(
@@ -178,7 +196,6 @@ class FolderCorpus(WrittenCorpus):
         description="Audio with .txt files beside it, a Kaldi folder, or a csv, tsv or jsonl "
         "table.",
     )
-    language: Name | None = Field(None, description="The language of it all, such as sah.")
     audio_root: str | None = Field(
         None, description="Where a table's audio lies; its own folder if left out."
     )
@@ -186,9 +203,6 @@ class FolderCorpus(WrittenCorpus):
     text_column: Name = Field("text", description="The table's column of texts.")
     speaker_column: Name = Field("speaker", description="Its column of speakers.")
     language_column: Name = Field("language", description="Its column of languages.")
-    split: DrawnSplit = Field(
-        "speaker", description="By speaker, where there are enough; paper: by sentence."
-    )
 
 
 class SyntheticCorpus(ReleaseCorpus):
@@ -234,12 +248,17 @@ class SyntheticCorpus(ReleaseCorpus):
         return self
 
 
-CORPUS_SECTIONS: dict[str, type[CorpusConfig]] = {
-    "common-voice": CommonVoiceCorpus,
-    "ucla": UclaCorpus,
-    "folder": FolderCorpus,
-    "synthetic": SyntheticCorpus,
-}
+def _sections(section: type[CorpusConfig]) -> Iterator[tuple[str, type[CorpusConfig]]]:
+    """Yield each class below one that is for a single kind, with that kind."""
+    for below in section.__subclasses__():
+        kinds = get_args(below.model_fields["kind"].annotation)
+        if len(kinds) == 1:
+            yield kinds[0], below
+        yield from _sections(below)
+
+
+_SECTION_OF = dict(_sections(CorpusConfig))
+CORPUS_SECTIONS = {kind: _SECTION_OF[kind] for kind in values_of(CorpusKind)}
 
 
 def _kind_of(corpus: Any) -> str | None:

@@ -3,11 +3,11 @@
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from arborvox.config import FolderCorpus
 from arborvox.corpora.manifests import Skipped
+from arborvox.corpora.rows import Row, keep_unique
 from arborvox.corpora.tables import (
     TABLE_ENDINGS,
     Columns,
@@ -15,6 +15,7 @@ from arborvox.corpora.tables import (
     decode_text,
     is_unicode,
     read_cells,
+    show_name,
 )
 from arborvox.errors import ArborvoxError
 from arborvox.text.codes import check_language
@@ -24,21 +25,6 @@ AUDIO_ENDINGS = frozenset(
 )
 # A transcript of one recording is not longer, in bytes.
 LONGEST_TEXT = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One utterance as its source tells it, before text and audio are looked at."""
-
-    id: str
-    audio: Path
-    text: str
-    language: str
-    shown: str  # how the list of left-out files names it
-    speaker: str | None = None
-    recording_id: str | None = None
-    start_s: float = 0.0
-    segment_s: float | None = None
 
 
 def read_rows(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> list[Row]:
@@ -53,17 +39,7 @@ def read_rows(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> lis
         rows = _read_kaldi(source, config, skipped)
     else:
         rows = _read_pairs(source, config, skipped)
-    unique: dict[str, Row] = {}
-    for row in rows:
-        if not is_unicode(str(row.audio)):
-            # A manifest is JSON, and JSON is Unicode: there is no way to write such a name.
-            reason = f"file name is not UTF-8: {_show(str(row.audio))}"
-            skipped.append(Skipped(_show(row.shown), reason))
-        elif row.id in unique:
-            skipped.append(Skipped(row.shown, f"duplicate row: {row.id} came before"))
-        else:
-            unique[row.id] = row
-    return list(unique.values())
+    return keep_unique(rows, skipped)
 
 
 def _read_pairs(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> Iterator[Row]:
@@ -87,11 +63,11 @@ def _read_pairs(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> I
             f"{source} holds no audio file, no wav.scp; to read a table, name the table itself."
         )
     for path in recordings:
-        shown = _show(str(path.relative_to(root)))
+        shown = show_name(str(path.relative_to(root)))
         text_file = texts.pop(path.with_suffix(""), None)
         if text_file is None:
             why = "belongs to another recording" if path.with_suffix("") in taken else "is missing"
-            skipped.append(Skipped(shown, f"no text: {_show(path.stem)}.txt {why}"))
+            skipped.append(Skipped(shown, f"no text: {show_name(path.stem)}.txt {why}"))
             continue
         taken.add(path.with_suffix(""))
         text, problem = _read_text(text_file)
@@ -100,7 +76,9 @@ def _read_pairs(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> I
             continue
         yield Row(str(path.relative_to(root).with_suffix("")), path, text, language, shown)
     for text_file in texts.values():
-        skipped.append(Skipped(_show(str(text_file.relative_to(root))), "no audio of that name"))
+        skipped.append(
+            Skipped(show_name(str(text_file.relative_to(root))), "no audio of that name")
+        )
 
 
 def _read_text(path: Path) -> tuple[str, str]:
@@ -130,7 +108,7 @@ def _read_table(table: Path, config: FolderCorpus, skipped: list[Skipped]) -> It
     for cells in read_cells(table, columns, _looks_like_audio, skipped):
         where = f"{table.name}, line {cells.line}"
         language = config.language or cells.language
-        path = _inside(root, cells.audio)
+        path = inside(root, cells.audio)
         has_language = has_language or bool(language)
         if not cells.audio:
             skipped.append(Skipped(where, f"no {config.audio_column}"))
@@ -192,7 +170,7 @@ def _read_kaldi(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> I
             skipped.append(Skipped(f"wav.scp: {identity}", "no text"))
         else:
             # Kaldi's own paths are relative to where its scripts ran, or absolute.
-            path = _inside(root or source.resolve(), entry, below=root is not None)
+            path = inside(root or source.resolve(), entry, below=root is not None)
             if path is None:
                 reason = f"path outside the corpus: {clip(entry)}"
                 skipped.append(Skipped(f"wav.scp: {recording}", reason))
@@ -237,13 +215,8 @@ def _one_language(config: FolderCorpus, source: Path) -> str:
     return config.language
 
 
-def _inside(root: Path, name: str, *, below: bool = True) -> Path | None:
+def inside(root: Path, name: str, *, below: bool = True) -> Path | None:
     """Return a path as seen from the root; None where it must be `below` and is not, or is none."""
     path = Path(os.path.normpath(root / name))
     is_below = path != root and path.is_relative_to(root)
     return path if "\0" not in name and (is_below or not below) else None
-
-
-def _show(name: str) -> str:
-    """Return a file's name for a message, bytes that are no UTF-8 as \\xff."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")

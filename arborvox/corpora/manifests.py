@@ -25,7 +25,14 @@ SENTENCE_REASON = "sentence is in another split"
 NOT_SAMPLED_REASON = "not sampled"
 NOT_OFFICIAL_REASON = "not in the release's own splits"
 NOT_VALIDATED_REASON = "not in validated.tsv"
-BY_DESIGN = {SENTENCE_REASON, NOT_SAMPLED_REASON, NOT_OFFICIAL_REASON, NOT_VALIDATED_REASON}
+IGNORED_REASON = "ignored text"
+BY_DESIGN = {
+    SENTENCE_REASON,
+    NOT_SAMPLED_REASON,
+    NOT_OFFICIAL_REASON,
+    NOT_VALIDATED_REASON,
+    IGNORED_REASON,
+}
 
 # The paper's groups and their neighbours, for the table's first column.
 GROUPS = {
