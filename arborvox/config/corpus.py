@@ -205,6 +205,23 @@ class FolderCorpus(OwnCorpus):
     language_column: Name = Field("language", description="Its column of languages.")
 
 
+class ElanCorpus(OwnCorpus):
+    """A project of ELAN: .eaf files with their recordings; annotations become utterances."""
+
+    kind: Literal["elan"] = "elan"
+    source: str | None = Field(None, description="A folder of .eaf files, or one of them.")
+    tier: tuple[Name, ...] | None = Field(
+        None, max_length=1000, description="Tiers to learn from; tx is also tx@Ana, tx@Ivo."
+    )
+    tier_type: Name | None = Field(
+        None, description="Or all tiers of this type, whatever their names."
+    )
+    split: OwnSplit = Field(
+        "recording",
+        description="By recording or speaker, where there are enough; paper: by sentence.",
+    )
+
+
 class SyntheticCorpus(ReleaseCorpus):
     """A corpus made on the spot with espeak-ng (needs the extra: pip install arborvox[demo])."""
 

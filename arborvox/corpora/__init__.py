@@ -11,6 +11,7 @@ from arborvox.config.choices import CorpusKind
 from arborvox.console import warn
 from arborvox.corpora.checks import check_codes
 from arborvox.corpora.common_voice import prepare_common_voice
+from arborvox.corpora.elan import prepare_elan
 from arborvox.corpora.folder import prepare_folder
 from arborvox.corpora.held_out import empty_sets
 from arborvox.corpora.manifests import (
@@ -42,6 +43,7 @@ PREPARERS: dict[CorpusKind, CorpusReader] = {
     "common-voice": CorpusReader(prepare_common_voice),
     "ucla": CorpusReader(prepare_ucla, inventories=ucla_inventories),
     "folder": CorpusReader(prepare_folder),
+    "elan": CorpusReader(prepare_elan),
     "synthetic": CorpusReader(prepare_synthetic),
 }
 
