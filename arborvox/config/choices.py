@@ -7,7 +7,7 @@ Nothing but typing is imported, so that the command line and the lowest layers c
 from typing import Literal, get_args
 
 # What is read, and how.
-CorpusKind = Literal["common-voice", "ucla", "folder", "elan", "synthetic"]
+CorpusKind = Literal["common-voice", "ucla", "folder", "elan", "praat", "synthetic"]
 CorpusUnit = Literal["text", "phones"]
 Split = Literal["speaker", "paper", "official"]
 DrawnSplit = Literal["speaker", "paper"]  # where no release brings its own

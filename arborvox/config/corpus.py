@@ -222,6 +222,20 @@ class ElanCorpus(OwnCorpus):
     )
 
 
+class PraatCorpus(OwnCorpus):
+    """A folder of TextGrids of Praat with their recordings; intervals become utterances."""
+
+    kind: Literal["praat"] = "praat"
+    source: str | None = Field(None, description="A folder of .TextGrid files, or one of them.")
+    tier: tuple[Name, ...] | None = Field(
+        None, max_length=1000, description="Tiers of intervals to learn from."
+    )
+    split: OwnSplit = Field(
+        "recording",
+        description="By recording, where there are enough; paper: by sentence.",
+    )
+
+
 class SyntheticCorpus(ReleaseCorpus):
     """A corpus made on the spot with espeak-ng (needs the extra: pip install arborvox[demo])."""
 

@@ -24,6 +24,7 @@ from arborvox.corpora.manifests import (
     table_markdown,
 )
 from arborvox.corpora.more import add_training_cuts
+from arborvox.corpora.praat import prepare_praat
 from arborvox.corpora.spoken import prepare_synthetic
 from arborvox.corpora.ucla import prepare_ucla, ucla_inventories
 from arborvox.errors import ArborvoxError
@@ -44,6 +45,7 @@ PREPARERS: dict[CorpusKind, CorpusReader] = {
     "ucla": CorpusReader(prepare_ucla, inventories=ucla_inventories),
     "folder": CorpusReader(prepare_folder),
     "elan": CorpusReader(prepare_elan),
+    "praat": CorpusReader(prepare_praat),
     "synthetic": CorpusReader(prepare_synthetic),
 }
 
