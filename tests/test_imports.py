@@ -20,6 +20,7 @@ LAYERS = [
     {"corpora", "model"},
     {"data", "decode"},
     {"recognizer", "training"},
+    {"annotate"},
     {"train"},
     {"doctor", "report"},
     {"pipeline", "serve", "export"},

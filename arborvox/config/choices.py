@@ -45,7 +45,8 @@ Search = Literal[
 SearchMode = Literal["auto", Search]
 InventoryUse = Literal["none", "corpus", "both"]
 VariantRole = Literal["compare", "pretrain"]
-OutputFormat = Literal["txt", "json", "srt", "vtt"]
+OutputFormat = Literal["txt", "json", "srt", "vtt", "eaf", "textgrid"]
+DependentTier = Literal["words", "units", "confidence"]
 
 
 def values_of(choice: object) -> tuple[str, ...]:
