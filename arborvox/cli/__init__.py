@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from arborvox.cli import config, decode, doctor, prepare, run, score, tokens, train, tree
+from arborvox.cli import align, config, decode, doctor, prepare, run, score, tokens, train, tree
 from arborvox.errors import ArborvoxError
 from arborvox.version import VERSION
 
@@ -20,7 +20,7 @@ class InOrderOfUse(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, those of the usual way first."""
-        usual = "run prepare tokens tree train decode score compare report transcribe".split()
+        usual = "run prepare tokens tree train decode score compare report transcribe align".split()
         return usual + [name for name in super().list_commands(ctx) if name not in usual]
 
 
@@ -67,7 +67,7 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (run, prepare, tokens, tree, train, decode, score, config, doctor):
+for module in (run, prepare, tokens, tree, train, decode, align, score, config, doctor):
     module.register(app)
 
 
