@@ -54,7 +54,7 @@ class Recognizer:
         counted = _Counted(sound_blocks(sound, rate, rate_s))
         segments: list[Segment] = []
         batch: list[SpeechSegment] = []
-        with _naming_the_recording(sound):
+        with naming_the_recording(sound):
             for speech in split_at_pauses(counted, rate_s, self.max_segment_s):
                 batch.append(speech)
                 longest = max(len(waiting.samples) for waiting in batch)
@@ -71,7 +71,7 @@ class Recognizer:
         as long as what the model was trained on.
         """
         rate_s = self.engine.input.sampling_rate
-        with _naming_the_recording(sound):
+        with naming_the_recording(sound):
             blocks = sound_blocks(sound, rate, rate_s)
             for speech in split_at_pauses(blocks, rate_s, self.max_segment_s):
                 yield from self._recognize([speech])
@@ -94,7 +94,7 @@ class Recognizer:
                 found.setdefault(number, []).append(segment)
             batch.clear()
 
-        with _naming_the_recording(sound):
+        with naming_the_recording(sound):
             for number, stretch in enumerate(cut_spans(counted, rate_s, spans)):
                 for part in split_at_pauses([stretch.samples], rate_s, self.max_segment_s):
                     batch.append(
@@ -191,7 +191,7 @@ class _Counted:
 
 
 @contextmanager
-def _naming_the_recording(sound: Sound) -> Iterator[None]:
+def naming_the_recording(sound: Sound) -> Iterator[None]:
     """Say of which recording a problem is."""
     named = str(sound) if isinstance(sound, str | Path) else "The recording"
     try:

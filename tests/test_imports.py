@@ -20,7 +20,7 @@ LAYERS = [
     {"corpora", "model"},
     {"data", "decode"},
     {"recognizer", "training", "tuning"},
-    {"annotate"},
+    {"annotate", "align"},
     {"train"},
     {"doctor", "report"},
     {"pipeline", "serve", "export"},

@@ -51,6 +51,7 @@ SearchMode = Literal["auto", Search]
 InventoryUse = Literal["none", "corpus", "both"]
 VariantRole = Literal["compare", "pretrain"]
 OutputFormat = Literal["txt", "json", "srt", "vtt", "eaf", "textgrid"]
+AlignmentFormat = Literal["textgrid", "eaf", "json", "ctm"]
 DependentTier = Literal["words", "units", "confidence"]
 
 

@@ -20,6 +20,7 @@ STAR_PRICE = 3.0
 BEAM = 200.0
 WIDTH = 4096  # states that are looked at in a frame, at most
 MOST_TOKENS = 500  # of a word: what is alive has to fit in that width
+IMPOSSIBLE = -1e4
 LAG_FRAMES = 3000  # two minutes of frames of 40 ms; half of them are settled at a time
 
 
@@ -69,12 +70,18 @@ class Aligner:
 
     def add(self, scores: CtcScores, b: int, num_frames: int, start_s: float) -> None:
         """Take the frames of utterance b, which begins at a time in the recording."""
-        frames = np.ascontiguousarray(scores.log_probs[b, :num_frames])
+        if num_frames == 0:
+            return
+        # Before an utterance there was a pause: a frame of nothing but a blank.
+        pause = np.full((1, scores.log_probs.shape[2]), IMPOSSIBLE, np.float32)
+        pause[0, -1] = 0.0
+        frames = np.concatenate([pause, scores.log_probs[b, :num_frames]])
         columns = scores.columns[self._labels]
         free = [*scores.columns[self._free].tolist(), frames.shape[1] - 1]
         stars = frames.max(axis=1) - STAR_PRICE
         gaps = np.maximum(frames[:, free].max(axis=1), stars).astype(np.float64)
-        for begin in range(0, num_frames, LAG_FRAMES // 2):
+        start_s -= self._frame_s
+        for begin in range(0, len(frames), LAG_FRAMES // 2):
             part = slice(begin, begin + LAG_FRAMES // 2)
             T = len(frames[part])
             back = np.empty((T, min(len(self._labels), WIDTH)), np.int32)

@@ -2,8 +2,8 @@
 
 Words stand one after the other; before each and after the last is a gap. A word has two states for
 each token but the last, the token and a blank after it, and the last token alone; with its gap a
-word of n tokens has 2 n states. In a gap time passes with a blank or a space, or with speech that is
-not in the text, at a price; a word may be passed over, at a price for each of its tokens.
+word of n tokens has 2 n states. In a gap time passes with a blank or a space, or with speech that
+is not in the text, at a price; a word may be passed over, at a price for each of its tokens.
 
 log_probs are (T, C), as in `ctc_kernels`, with the columns' blank last.
 """

@@ -29,7 +29,7 @@ class Segment:
     confidence: float  # mean over tokens
     words: tuple[Word, ...]
     language: str | None = None
-    units: tuple[Word, ...] = ()  # what the words were written with; no part of the JSON
+    units: tuple[Word, ...] = ()  # what the words were written with
 
 
 @dataclass(frozen=True)
@@ -184,20 +184,21 @@ def to_txt(transcript: Transcript) -> str:
     return "".join(f"{segment.text}\n" for segment in transcript.segments if segment.text)
 
 
-def to_json(transcript: Transcript) -> str:
-    """Write everything that is known."""
+def to_json(transcript: Transcript, *, with_units: bool = False) -> str:
+    """Write everything that is known; units where they are what was asked for."""
     whole = {
         "text": transcript.text,
         "language": transcript.language,
         "duration_s": transcript.duration_s,
-        "segments": [_segment_fields(segment) for segment in transcript.segments],
+        "segments": [_segment_fields(segment, with_units) for segment in transcript.segments],
     }
     return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
 
 
-def _segment_fields(segment: Segment) -> dict[str, Any]:
+def _segment_fields(segment: Segment, with_units: bool) -> dict[str, Any]:
     fields = asdict(segment)
-    del fields["units"]
+    if not with_units:
+        del fields["units"]
     return fields
 
 

@@ -1,5 +1,7 @@
 """Aligning a known text: where it was said, also where text and speech are not the same."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,7 +61,7 @@ def test_a_text_that_fits_is_found_where_it_was_said() -> None:
     assert [round(tokens[0].start_s / FRAME_S) for tokens in found] == starts
     for word, tokens in zip(words, found, strict=True):
         assert len(tokens) == len(word)
-        assert all(a.end_s <= b.start_s + 1e-9 for a, b in zip(tokens, tokens[1:], strict=False))
+        assert all(a.end_s <= b.start_s + 1e-9 for a, b in itertools.pairwise(tokens))
         assert all(-1.0 < token.log_prob <= 0 for token in tokens)
 
 
@@ -145,5 +147,5 @@ def test_any_text_and_any_frames_are_aligned_in_order(
     found = align(words, log_probs)
     assert len(found) == len(words)
     flat = [span for tokens in found for span in tokens]
-    assert all(a.end_s <= b.start_s + 1e-9 for a, b in zip(flat, flat[1:], strict=False))
+    assert all(a.end_s <= b.start_s + 1e-9 for a, b in itertools.pairwise(flat))
     assert all(0 <= s.start_s < s.end_s <= num_frames * FRAME_S + 1e-9 for s in flat)
