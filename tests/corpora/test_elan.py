@@ -14,6 +14,7 @@ from arborvox.corpora import prepare
 from arborvox.errors import ArborvoxError
 
 DATE = datetime(2026, 1, 1, tzinfo=UTC)
+SIDES = ("train", "dev", "test")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -46,7 +47,7 @@ def project(tmp_path: Path) -> Path:
 def run(source: Path, out: Path, **keys: Any) -> list[dict[str, Any]]:
     config = ElanCorpus(source=str(source), **{"language": "ca", "tier": ("tx",), **keys})
     prepare(config, out, jobs=1)
-    return [cut for split in ("train", "dev", "test") for cut in read_cuts(out, split)]
+    return [cut for split in SIDES for cut in read_cuts(out, split)]
 
 
 @pytest.mark.parametrize("asked", [{"tier": ("tx",)}, {"tier": None, "tier_type": "utterance"}])
@@ -66,7 +67,7 @@ def test_annotations_become_utterances(
 def test_no_recording_or_speaker_is_on_two_sides(project: Path, tmp_path: Path, split: str) -> None:
     run(project, tmp_path / "out", split=split)
     sides = []
-    for side in ("train", "dev", "test"):
+    for side in SIDES:
         cuts = read_cuts(tmp_path / "out", side)
         key = {c["recording"]["id"] for c in cuts}
         sides.append(
@@ -74,6 +75,49 @@ def test_no_recording_or_speaker_is_on_two_sides(project: Path, tmp_path: Path, 
         )
     assert sum(map(len, sides)) == len(set.union(*sides))
     assert sides[0] and sides[2]
+
+
+def test_a_split_by_recording_can_be_kept(project: Path, tmp_path: Path) -> None:
+    run(project, tmp_path / "before")
+    before = {side: {c["id"] for c in read_cuts(tmp_path / "before", side)} for side in SIDES}
+    held = min(before["test"]).partition("-")[0]
+    number = int(held.removeprefix("tape "))
+    # One more annotation in a recording that is held out, and a recording that is new.
+    more = Tier("tx", (Annotation(6.0, 6.9, "mot nou"),), "", "utterance")
+    write(project / f"{held}.eaf", [utterances(number, "ABC"[number % 3]), more])
+    tone(project / f"{held}.wav", seconds=7.0)
+    (project / f"audio/{held}.wav").unlink()
+    write(project / "new.eaf", [utterances(20, "A")])
+    tone(project / "new.wav", seconds=7.0)
+    run(project, tmp_path / "after", keep_split=str(tmp_path / "before/split.tsv"))
+    after = {side: {c["id"] for c in read_cuts(tmp_path / "after", side)} for side in SIDES}
+    assert (after["test"], after["dev"]) == (before["test"], before["dev"])
+    new = after["train"] - before["train"]
+    assert len(new) == 6 and all(identity.startswith("new-") for identity in new)
+    why = read_skipped(tmp_path / "after")[str(project / f"{held}.wav")]
+    assert why == "recording is in another split"
+
+
+def test_too_few_to_split_by_are_told(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(run(project / "tape 1.eaf", tmp_path / "out")) == 6
+    told = " ".join(capsys.readouterr().err.split())
+    assert "ca: fewer than 3 recordings, so the split is by sentence" in told
+    with pytest.raises(ArborvoxError, match="of ca 1 speakers; use sentence, or recording"):
+        run(project / "tape 1.eaf", tmp_path / "none", split="speaker")
+
+
+def test_letters_that_look_alike_are_unified(project: Path, tmp_path: Path) -> None:
+    greek = Tier(
+        "tx", (Annotation(0.0, 0.9, "m\N{GREEK SMALL LETTER OMICRON}t g"),), "", "utterance"
+    )
+    write(project / "odd.eaf", [greek])
+    tone(project / "odd.wav", seconds=7.0)
+    assert not [c for c in run(project, tmp_path / "as-is") if c["id"].startswith("odd-")]
+    cuts = run(project, tmp_path / "out", look_alikes="unify")
+    texts = [c["supervisions"][0]["text"] for c in cuts if c["id"].startswith("odd-")]
+    assert texts == ["mot g"]
 
 
 def test_symbolic_tiers_have_the_times_of_what_they_hang_on(project: Path, tmp_path: Path) -> None:
@@ -167,10 +211,9 @@ def test_what_was_not_said_is_asked_for(
         run(project, tmp_path / "out", **keys)
 
 
-def test_a_folder_without_files_and_a_file_alone(project: Path, tmp_path: Path) -> None:
+def test_a_folder_without_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ArborvoxError, match=r"holds no file that ends in \.eaf"):
         run(tmp_path / "empty", tmp_path / "out")
     with pytest.raises(ArborvoxError, match="There is no file or folder"):
         run(tmp_path / "none", tmp_path / "out")
-    assert len(run(project / "tape 1.eaf", tmp_path / "out")) == 6
