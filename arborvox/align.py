@@ -333,7 +333,7 @@ def _to_ctm(transcript: Transcript, name: str, media: Path | None) -> str:
 
 
 WRITERS: dict[AlignmentFormat, Callable[[Transcript, str, Path | None], str]] = {
-    "textgrid": lambda transcript, name, media: to_textgrid(transcript, LAYOUT, media),
+    "textgrid": lambda transcript, name, media: to_textgrid(transcript, LAYOUT),
     "eaf": lambda transcript, name, media: to_eaf(transcript, LAYOUT, media),
     "json": lambda transcript, name, media: to_json(transcript, with_units=True),
     "ctm": _to_ctm,

@@ -222,8 +222,6 @@ def load(
     return Recognizer(Engine(loaded, config), max_segment_s)
 
 
-# Formats that have tiers, and a recording that they belong to.
-TIER_WRITERS = {"eaf": to_eaf, "textgrid": to_textgrid}
 ENDINGS = {"textgrid": "TextGrid"}  # where it is not the format's name
 
 
@@ -247,11 +245,7 @@ def transcribe_files(
                 transcript = recognizer.transcribe(file)
                 if not transcript.duration_s:
                     warn(f"{file}: no samples.")
-                text = (
-                    TIER_WRITERS[kind](transcript, layout, file)
-                    if kind in TIER_WRITERS
-                    else WRITERS[kind](transcript)
-                )
+                text = _write(transcript, kind, layout, file, target)
                 _deliver(text, file, target, alone=len(files) == 1)
             except UnusableRecordingError as error:
                 warn(str(error))
@@ -266,6 +260,16 @@ def transcribe_files(
     if num_failed:
         warn(f"{num_failed} of {len(files)} files could not be transcribed.")
     return num_failed
+
+
+def _write(
+    transcript: Transcript, kind: str, layout: TierLayout, file: Path, target: Path | None
+) -> str:
+    if kind == "eaf":
+        return to_eaf(transcript, layout, file, None if target is None else target.parent)
+    if kind == "textgrid":
+        return to_textgrid(transcript, layout)
+    return WRITERS[kind](transcript)
 
 
 def _find_recordings(sources: Sequence[Path]) -> Iterator[tuple[Path, Path]]:

@@ -2,7 +2,9 @@
 
 import bisect
 import codecs
+import contextlib
 import itertools
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,15 +37,15 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 _ID_ATTRIBUTES = re.compile(r".*_ID|LANGUAGE_CODE|STEREOTYPE")
 
 
-def make_eaf(tiers: Sequence[Tier], media: Path | None, date: datetime) -> bytes:
-    """Write a file of version 3.0 with some tiers, linked with a recording."""
-    linked = ""
-    if media is not None:
-        mime_type = MIME_TYPES.get(media.suffix.lower(), "audio/*")
-        linked = (
-            f"        <MEDIA_DESCRIPTOR MEDIA_URL={_quoted(media.absolute().as_uri())} "
-            f'MIME_TYPE="{mime_type}" RELATIVE_MEDIA_URL={_quoted("./" + quote(media.name))}/>\n'
-        )
+def make_eaf(
+    tiers: Sequence[Tier], media: Path | None, date: datetime, folder: Path | None = None
+) -> bytes:
+    """Write a file of version 3.0 with some tiers, linked with a recording.
+
+    `folder` is where the file will lie, if that is known: from there the recording is found even if
+    both are moved.
+    """
+    linked = "" if media is None else f"        {_media(media, folder)}\n"
     constraints = "".join(f"    {_constraint(name)}\n" for name in CONSTRAINTS)
     empty = (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -269,6 +271,19 @@ def _encoding_of(data: bytes, declared: str) -> str:
         if data.startswith(mark):
             return encoding
     return declared or "utf-8"
+
+
+def _media(media: Path, folder: Path | None) -> str:
+    relative = ""
+    if folder is not None:
+        # On Windows there is no way from one drive to another.
+        with contextlib.suppress(ValueError):
+            way = Path(os.path.relpath(media.absolute(), folder.absolute())).as_posix()
+            way = way if way.startswith("../") else f"./{way}"
+            relative = f" RELATIVE_MEDIA_URL={_quoted(quote(way))}"
+    mime_type = MIME_TYPES.get(media.suffix.lower(), "audio/*")
+    url = _quoted(media.absolute().as_uri())
+    return f'<MEDIA_DESCRIPTOR MEDIA_URL={url} MIME_TYPE="{mime_type}"{relative}/>'
 
 
 def _constraint(name: str) -> str:

@@ -219,14 +219,18 @@ def to_vtt(transcript: Transcript) -> str:
     return f"WEBVTT\n\n{cues}"
 
 
-def to_eaf(transcript: Transcript, layout: TierLayout = PLAIN, media: Path | None = None) -> str:
-    """Write a file for ELAN."""
-    return make_eaf(transcript_tiers(transcript, layout), media, datetime.now(UTC)).decode()
-
-
-def to_textgrid(
-    transcript: Transcript, layout: TierLayout = PLAIN, media: Path | None = None
+def to_eaf(
+    transcript: Transcript,
+    layout: TierLayout = PLAIN,
+    media: Path | None = None,
+    folder: Path | None = None,
 ) -> str:
+    """Write a file for ELAN, which is to lie in a folder."""
+    tiers = transcript_tiers(transcript, layout)
+    return make_eaf(tiers, media, datetime.now(UTC), folder).decode()
+
+
+def to_textgrid(transcript: Transcript, layout: TierLayout = PLAIN) -> str:
     """Write a TextGrid for Praat, which finds a recording by its name."""
     tiers = transcript_tiers(transcript, layout)
     end_s = max([transcript.duration_s, *(segment.end_s for segment in transcript.segments)])

@@ -30,12 +30,21 @@ WORDS = (
 @examples(200, 2000)
 @given(tiers=tier_sets())
 def test_what_is_written_comes_back(tiers: tuple[Tier, ...]) -> None:
-    data = make_eaf(tiers, Path("/tapes/tape 1.wav"), DATE)
+    data = make_eaf(tiers, Path("/tapes/tape 1.wav"), DATE, Path("/tapes"))
     found = read_eaf(data)
     assert found.tiers == tiers
     assert found.problems == ()
     assert found.media[0].relative_url == "./tape%201.wav"
     assert broken_rules(data) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "way"), [("/a", "./b/x.wav"), ("/a/b", "./x.wav"), ("/a/c d", "../b/x.wav")]
+)
+def test_a_recording_is_linked_from_where_the_file_will_lie(folder: str, way: str) -> None:
+    media = read_eaf(make_eaf((), Path("/a/b/x.wav"), DATE, Path(folder))).media[0]
+    assert (media.url, media.relative_url) == ("file:///a/b/x.wav", way)
+    assert read_eaf(make_eaf((), Path("/a/b/x.wav"), DATE)).media[0].relative_url == ""
 
 
 def inserted_only(before: bytes, after: bytes) -> bool:
@@ -225,7 +234,7 @@ def test_files_are_valid_by_the_schema_of_version_3() -> None:
         pytest.skip("needs EAFv3.0.xsd: set ARBORVOX_EAF_SCHEMA to where it lies")
     xmlschema = pytest.importorskip("xmlschema", reason="needs the package xmlschema")
     schema = xmlschema.XMLSchema(named)
-    schema.validate(make_eaf(WORDS, Path("/tapes/tape 1.wav"), DATE).decode())
+    schema.validate(make_eaf(WORDS, Path("/tapes/tape 1.wav"), DATE, Path("/x")).decode())
 
     @examples(60, 200)
     @given(tiers=tier_sets("old"), more=tier_sets("new"))

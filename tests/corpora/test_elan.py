@@ -20,7 +20,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 def write(path: Path, tiers: list[Tier], media: Path | None = None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(make_eaf(tiers, media, DATE))
+    folder = None if media is None else media.parent
+    path.write_bytes(make_eaf(tiers, media, DATE, folder))
     return path
 
 
