@@ -14,9 +14,17 @@ from arborvox.console import progress, say, warn
 from arborvox.corpora.folder_sources import AUDIO_ENDINGS
 from arborvox.decode.engine import Engine
 from arborvox.decode.hypothesis import Hypothesis
-from arborvox.decode.segments import SpeechSegment, split_at_pauses
+from arborvox.decode.segments import SpeechSegment, cut_spans, split_at_pauses
 from arborvox.decode.sound import Sound, sound_blocks
-from arborvox.decode.transcript import WRITERS, Segment, Transcript
+from arborvox.decode.transcript import (
+    PLAIN,
+    WRITERS,
+    Segment,
+    TierLayout,
+    Transcript,
+    to_eaf,
+    to_textgrid,
+)
 from arborvox.decode.words import Word, cut_word
 from arborvox.errors import ArborvoxError
 from arborvox.files import name_failed_writes, write_text_atomic
@@ -46,7 +54,7 @@ class Recognizer:
         counted = _Counted(sound_blocks(sound, rate, rate_s))
         segments: list[Segment] = []
         batch: list[SpeechSegment] = []
-        with _naming_the_recording(sound):
+        with naming_the_recording(sound):
             for speech in split_at_pauses(counted, rate_s, self.max_segment_s):
                 batch.append(speech)
                 longest = max(len(waiting.samples) for waiting in batch)
@@ -63,10 +71,43 @@ class Recognizer:
         as long as what the model was trained on.
         """
         rate_s = self.engine.input.sampling_rate
-        with _naming_the_recording(sound):
+        with naming_the_recording(sound):
             blocks = sound_blocks(sound, rate, rate_s)
             for speech in split_at_pauses(blocks, rate_s, self.max_segment_s):
                 yield from self._recognize([speech])
+
+    def transcribe_spans(
+        self, sound: Sound, spans: Sequence[tuple[float, float]], rate: int | None = None
+    ) -> Transcript:
+        """Transcribe chosen stretches, start and end in seconds; each becomes a segment.
+
+        One that is longer than what the model was trained on is heard in parts, and written as one.
+        """
+        rate_s = self.engine.input.sampling_rate
+        counted = _Counted(sound_blocks(sound, rate, rate_s))
+        found: dict[int, list[Segment]] = {}
+        batch: list[tuple[int, SpeechSegment]] = []
+
+        def finish() -> None:
+            segments = self._recognize([speech for _, speech in batch])
+            for (number, _), segment in zip(batch, segments, strict=True):
+                found.setdefault(number, []).append(segment)
+            batch.clear()
+
+        with naming_the_recording(sound):
+            for number, stretch in enumerate(cut_spans(counted, rate_s, spans)):
+                for part in split_at_pauses([stretch.samples], rate_s, self.max_segment_s):
+                    batch.append(
+                        (number, SpeechSegment(stretch.start_s + part.start_s, part.samples))
+                    )
+                longest = max((len(speech.samples) for _, speech in batch), default=0)
+                if longest * (len(batch) + 1) > self.engine.config.batch_s * rate_s:
+                    finish()
+            finish()
+            for _ in counted:  # to the end, so that its length is known
+                pass
+        whole = [_joined(span, found.get(n, [])) for n, span in enumerate(sorted(spans))]
+        return Transcript(counted.num_samples / rate_s, tuple(whole))
 
     def _recognize(self, batch: Sequence[SpeechSegment]) -> list[Segment]:
         found = self.engine.recognize([self.engine.features(speech.samples) for speech in batch])
@@ -82,7 +123,20 @@ class Recognizer:
             confidence=round(float(np.mean(found.confidences)), 4) if found.tokens else 0.0,
             words=tuple(self._words(speech.start_s, found)),
             language=tokenizer.language_of(found.tokens),
+            units=tuple(self._units(speech.start_s, found)),
         )
+
+    def _units(self, start_s: float, found: Hypothesis) -> Iterable[Word]:
+        """Yield what was written, token by token."""
+        tokenizer = self.engine.tokenizer
+        times_s = found.times_s(self.engine.frame_s)
+        for place, token in enumerate(found.tokens):
+            text = tokenizer.decode([token]).strip()
+            begin = end = None
+            if times_s:
+                begin, end = (round(start_s + time_s, 3) for time_s in times_s[place])
+            if text:
+                yield Word(text, begin, end, found.confidences[place])
 
     def _words(self, start_s: float, found: Hypothesis) -> Iterable[Word]:
         """Yield stretches of tokens between spaces, cut where a script has none, or every phone."""
@@ -110,11 +164,24 @@ class Recognizer:
             yield from cut_word(Word(text, units[0].start_s, units[-1].end_s, confidence), units)
 
 
+def _joined(span: tuple[float, float], parts: Sequence[Segment]) -> Segment:
+    """Make one segment of the parts of a stretch."""
+    return Segment(
+        start_s=span[0],
+        end_s=span[1],
+        text=" ".join(part.text for part in parts if part.text),
+        confidence=round(float(np.mean([part.confidence for part in parts])), 4) if parts else 0.0,
+        words=tuple(word for part in parts for word in part.words),
+        language=next((part.language for part in parts if part.language), None),
+        units=tuple(unit for part in parts for unit in part.units),
+    )
+
+
 class _Counted:
     """Blocks of samples that are counted as they pass."""
 
     def __init__(self, blocks: Iterable[audio.Samples]) -> None:
-        self._blocks = blocks
+        self._blocks = iter(blocks)
         self.num_samples = 0
 
     def __iter__(self) -> Iterator[audio.Samples]:
@@ -124,7 +191,7 @@ class _Counted:
 
 
 @contextmanager
-def _naming_the_recording(sound: Sound) -> Iterator[None]:
+def naming_the_recording(sound: Sound) -> Iterator[None]:
     """Say of which recording a problem is."""
     named = str(sound) if isinstance(sound, str | Path) else "The recording"
     try:
@@ -155,8 +222,17 @@ def load(
     return Recognizer(Engine(loaded, config), max_segment_s)
 
 
+ENDINGS = {"textgrid": "TextGrid"}  # where it is not the format's name
+
+
 def transcribe_files(
-    run: Path, sources: Sequence[Path], config: DecodeConfig, *, kind: str, out: Path | None
+    run: Path,
+    sources: Sequence[Path],
+    config: DecodeConfig,
+    *,
+    kind: str,
+    out: Path | None,
+    layout: TierLayout = PLAIN,
 ) -> int:
     """Transcribe files and folders to a folder, or to standard output; return how many failed."""
     files = list(_find_recordings(sources))
@@ -169,7 +245,8 @@ def transcribe_files(
                 transcript = recognizer.transcribe(file)
                 if not transcript.duration_s:
                     warn(f"{file}: no samples.")
-                _deliver(WRITERS[kind](transcript), file, target, alone=len(files) == 1)
+                text = _write(transcript, kind, layout, file, target)
+                _deliver(text, file, target, alone=len(files) == 1)
             except UnusableRecordingError as error:
                 warn(str(error))
                 num_failed += 1
@@ -183,6 +260,16 @@ def transcribe_files(
     if num_failed:
         warn(f"{num_failed} of {len(files)} files could not be transcribed.")
     return num_failed
+
+
+def _write(
+    transcript: Transcript, kind: str, layout: TierLayout, file: Path, target: Path | None
+) -> str:
+    if kind == "eaf":
+        return to_eaf(transcript, layout, file, None if target is None else target.parent)
+    if kind == "textgrid":
+        return to_textgrid(transcript, layout)
+    return WRITERS[kind](transcript)
 
 
 def _find_recordings(sources: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
@@ -217,7 +304,7 @@ def _targets(files: Sequence[tuple[Path, Path]], kind: str, out: Path | None) ->
         return [None] * len(files)
     targets: dict[Path, Path] = {}
     for file, name in files:
-        target = out / name.with_name(f"{name.name}.{kind}")
+        target = out / name.with_name(f"{name.name}.{ENDINGS.get(kind, kind)}")
         if target in targets:
             raise ArborvoxError(
                 f"{targets[target]} and {file} would both be written to {target}; "

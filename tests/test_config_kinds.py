@@ -20,7 +20,11 @@ def refusal(tmp_path: Path, text: str, *overrides: str) -> str:
     ("corpus", "key", "others"),
     [
         ("{kind: ucla, hours: 5}", "hours", "common-voice and synthetic"),
-        ("{kind: ucla, split: official}", "split", "common-voice and folder and synthetic"),
+        (
+            "{kind: ucla, split: official}",
+            "split",
+            "common-voice and folder and elan and praat and synthetic",
+        ),
         ("{kind: folder, ratio: 0.1}", "ratio", "common-voice and synthetic"),
         ("{kind: folder, test_languages: [fi]}", "test_languages", "ucla"),
         ("{kind: common-voice, sentences: 3}", "sentences", "synthetic"),

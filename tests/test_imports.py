@@ -13,13 +13,14 @@ PACKAGE = Path(__file__).parent.parent / "arborvox"
 LAYERS = [
     {"version", "errors", "choices"},
     {"processes", "batching", "digests", "files", "typed_json", "console", "yaml12"},
-    {"config", "text", "audio", "tree", "score"},
+    {"config", "text", "audio", "annotations", "tree", "score"},
     {"manifest"},
     {"tokens", "kernels", "features", "augment"},
     {"hsoftmax", "lm"},
     {"corpora", "model"},
     {"data", "decode"},
     {"recognizer", "training", "tuning"},
+    {"annotate", "align"},
     {"train"},
     {"doctor", "report"},
     {"pipeline", "serve", "export"},
@@ -28,7 +29,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # These know nothing of ours but how to speak, fail and write files.
-GROUND = {"config", "text", "tree", "score", "audio"}
+GROUND = {"config", "text", "tree", "score", "audio", "annotations"}
 
 
 def _modules() -> list[Path]:

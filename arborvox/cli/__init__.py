@@ -11,11 +11,24 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from arborvox.cli import config, decode, doctor, lm, prepare, run, score, tokens, train, tree, tune
+from arborvox.cli import (
+    align,
+    config,
+    decode,
+    doctor,
+    lm,
+    prepare,
+    run,
+    score,
+    tokens,
+    train,
+    tree,
+    tune,
+)
 from arborvox.errors import ArborvoxError, harmless
 from arborvox.version import VERSION
 
-USUAL = "run prepare tokens tree train lm tune decode score compare report transcribe".split()
+USUAL = "run prepare tokens tree train lm tune decode score compare report transcribe align".split()
 
 
 class InOrderOfUse(TyperGroup):
@@ -23,10 +36,7 @@ class InOrderOfUse(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, those of the usual way first."""
-        usual = (
-            "run prepare tokens tree train lm tune decode score compare report transcribe".split()
-        )
-        return usual + [name for name in super().list_commands(ctx) if name not in USUAL]
+        return USUAL + [name for name in super().list_commands(ctx) if name not in USUAL]
 
 
 app = typer.Typer(
@@ -72,7 +82,7 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (run, prepare, tokens, tree, train, lm, tune, decode, score, config, doctor):
+for module in (run, prepare, tokens, tree, train, lm, tune, decode, align, score, config, doctor):
     module.register(app)
 
 

@@ -4,11 +4,17 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from arborvox.config.choices import OutputFormat, Precision, SearchMode
+from arborvox.config.choices import (
+    DependentTier,
+    OutputFormat,
+    Precision,
+    SearchMode,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from arborvox.config import DecodeConfig
@@ -104,8 +110,25 @@ def transcribe(
         Path | None, typer.Option(help="Folder for the transcripts; standard output if left out.")
     ] = None,
     kind: Annotated[
-        OutputFormat, typer.Option("--format", help="Text, JSON with times of words, or subtitles.")
+        OutputFormat,
+        typer.Option(
+            "--format",
+            help="Text, JSON with times of words, subtitles, or tiers for ELAN or Praat.",
+        ),
     ] = "txt",
+    tier: Annotated[
+        str, typer.Option(help="The name of the new tier, of eaf and textgrid.")
+    ] = "arborvox",
+    tiers: Annotated[
+        str, typer.Option(help="Tiers that hang on it: words,units,confidence, or some of them.")
+    ] = "",
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Add the tiers to this .eaf; in its place, or as a copy in --out."),
+    ] = None,
+    segments_from: Annotated[
+        str | None, typer.Option(help="With --into: hear only what this tier of it marks.")
+    ] = None,
     **options: Any,
 ) -> None:
     """Write down what recordings say; long ones are split at their pauses.
@@ -113,10 +136,34 @@ def transcribe(
     The search is the one that the model's recipe was tuned with; options change it. A file that
     cannot be read is named and does not stop the others. Exit code 1: some failed.
     """
+    from arborvox.decode.transcript import TierLayout
+
+    layout = TierLayout(tier, _parts(tiers))
+    if into is not None:
+        from arborvox.annotate import transcribe_into
+
+        if len(files) != 1 or files[0].is_dir():
+            raise typer.BadParameter("--into takes the one recording that the file belongs to.")
+        transcribe_into(
+            run, files[0], asked_config(options), into, layout, segments_from=segments_from, out=out
+        )
+        return
+    if segments_from is not None:
+        raise typer.BadParameter("--segments-from names a tier of the file of --into.")
     from arborvox.recognizer import transcribe_files
 
-    if transcribe_files(run, files, asked_config(options), kind=kind, out=out):
+    if transcribe_files(run, files, asked_config(options), kind=kind, out=out, layout=layout):
         raise typer.Exit(1)
+
+
+def _parts(text: str) -> tuple[DependentTier, ...]:
+    """Read the names of dependent tiers, with commas between."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in values_of(DependentTier):
+            known = ", ".join(values_of(DependentTier))
+            raise typer.BadParameter(f"--tiers: there is no {word}; there are: {known}.")
+    return cast("tuple[DependentTier, ...]", tuple(words))
 
 
 def asked_config(options: dict[str, Any]) -> "DecodeConfig":

@@ -7,11 +7,13 @@ Nothing but typing is imported, so that the command line and the lowest layers c
 from typing import Literal, get_args
 
 # What is read, and how.
-CorpusKind = Literal["common-voice", "ucla", "folder", "synthetic"]
+CorpusKind = Literal["common-voice", "ucla", "folder", "elan", "praat", "synthetic"]
 CorpusUnit = Literal["text", "phones"]
 Split = Literal["speaker", "utterance", "official", "official-test"]
 DrawnSplit = Literal["speaker", "utterance"]  # where no release brings its own
 FolderSplit = Literal["auto", "speaker", "sentence", "utterance", "given"]
+TierSplit = Literal["recording", "speaker", "sentence", "utterance"]
+OwnSplit = Literal[FolderSplit, TierSplit]
 CutBy = Literal["sentence", "speaker"]
 SpeakerFrom = Literal["folder", "name"]
 LookAlikes = Literal["report", "unify"]
@@ -48,7 +50,9 @@ Search = Literal[
 SearchMode = Literal["auto", Search]
 InventoryUse = Literal["none", "corpus", "both"]
 VariantRole = Literal["compare", "pretrain"]
-OutputFormat = Literal["txt", "json", "srt", "vtt"]
+OutputFormat = Literal["txt", "json", "srt", "vtt", "eaf", "textgrid"]
+AlignmentFormat = Literal["textgrid", "eaf", "json", "ctm"]
+DependentTier = Literal["words", "units", "confidence"]
 
 
 def values_of(choice: object) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 A key's description is also the help of its option of `arborvox prepare`.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -17,9 +18,12 @@ from arborvox.config.choices import (
     Harakat,
     HeldOut,
     LookAlikes,
+    OwnSplit,
     Policy,
     SpeakerFrom,
     Split,
+    TierSplit,
+    values_of,
 )
 from arborvox.config.section import Name, Section, Seed
 
@@ -30,6 +34,11 @@ MAX_LANGUAGES = 10_000
 Languages = Annotated[tuple[Name, ...], Field(max_length=MAX_LANGUAGES)]
 Count = Annotated[int, Field(gt=0, le=1000)]
 SetNames = Annotated[tuple[Name, ...], Field(max_length=100)]
+
+_TIER_SPLIT = (
+    "recording: no recording and no sentence on two sides, or by sentence where there are fewer "
+    "than three; speaker: no speaker and no sentence; sentence: no sentence; utterance: at random."
+)
 
 
 class CorpusConfig(Section):
@@ -189,11 +198,33 @@ class UclaCorpus(CorpusConfig):
         )
 
 
-class FolderCorpus(WrittenCorpus):
+class OwnCorpus(WrittenCorpus):
+    """A user's own recordings, in one language or several."""
+
+    places: ClassVar[tuple[str, ...]] = ("source", "keep_split")
+    codes: ClassVar[tuple[str, ...]] = ("languages", "language")
+
+    language: Name | None = Field(None, description="The language of it all, such as sah.")
+    ignore: tuple[Name, ...] | None = Field(
+        None,
+        max_length=1000,
+        description="Texts that stand for no speech or no transcript, such as ***,xxx.",
+    )
+    split: OwnSplit
+    keep_split: str | None = Field(
+        None, description="A split.tsv of before: its utterances stay where they were."
+    )
+
+    @property
+    def origins(self) -> tuple[str | None, ...]:
+        """What the corpus is made from: recordings, and a split that is kept."""
+        return (self.source, self.keep_split)
+
+
+class FolderCorpus(OwnCorpus):
     """Your own recordings, in any of three shapes, with a split of their own or without."""
 
     places: ClassVar[tuple[str, ...]] = ("source", "audio_root", "keep_split")
-    codes: ClassVar[tuple[str, ...]] = ("languages", "language")
 
     kind: Literal["folder"] = "folder"
     source: str | None = Field(
@@ -201,7 +232,6 @@ class FolderCorpus(WrittenCorpus):
         description="Audio with .txt files beside it, a Kaldi folder, or a csv, tsv or jsonl "
         "table; or a folder with one of these for each set: train, dev, test.",
     )
-    language: Name | None = Field(None, description="The language of it all, such as sah.")
     audio_root: str | None = Field(
         None, description="Where a table's audio lies; its own folder if left out."
     )
@@ -235,14 +265,6 @@ class FolderCorpus(WrittenCorpus):
     cut_by: CutBy = Field(
         "sentence", description="How a set that a given split lacks is cut from training."
     )
-    keep_split: str | None = Field(
-        None, description="A split.tsv of before: its utterances stay where they were."
-    )
-
-    @property
-    def origins(self) -> tuple[str | None, ...]:
-        """What the corpus is made from: recordings, and a split that is kept."""
-        return (self.source, self.keep_split)
 
     def cause_of_empty(self, split: str) -> str:
         """A given set is as the corpus has it."""
@@ -258,6 +280,31 @@ class FolderCorpus(WrittenCorpus):
         if twice is not None:
             raise ValueError(f"{twice} names two sets")
         return self
+
+
+class ElanCorpus(OwnCorpus):
+    """A project of ELAN: .eaf files with their recordings; annotations become utterances."""
+
+    kind: Literal["elan"] = "elan"
+    source: str | None = Field(None, description="A folder of .eaf files, or one of them.")
+    tier: tuple[Name, ...] | None = Field(
+        None, max_length=1000, description="Tiers to learn from; tx is also tx@Ana, tx@Ivo."
+    )
+    tier_type: Name | None = Field(
+        None, description="Or all tiers of this type, whatever their names."
+    )
+    split: TierSplit = Field("recording", description=_TIER_SPLIT)
+
+
+class PraatCorpus(OwnCorpus):
+    """A folder of TextGrids of Praat with their recordings; intervals become utterances."""
+
+    kind: Literal["praat"] = "praat"
+    source: str | None = Field(None, description="A folder of .TextGrid files, or one of them.")
+    tier: tuple[Name, ...] | None = Field(
+        None, max_length=1000, description="Tiers of intervals to learn from."
+    )
+    split: TierSplit = Field("recording", description=_TIER_SPLIT)
 
 
 class SyntheticCorpus(ReleaseCorpus):
@@ -303,12 +350,17 @@ class SyntheticCorpus(ReleaseCorpus):
         return self
 
 
-CORPUS_SECTIONS: dict[str, type[CorpusConfig]] = {
-    "common-voice": CommonVoiceCorpus,
-    "ucla": UclaCorpus,
-    "folder": FolderCorpus,
-    "synthetic": SyntheticCorpus,
-}
+def _sections(section: type[CorpusConfig]) -> Iterator[tuple[str, type[CorpusConfig]]]:
+    """Yield each class below one that is for a single kind, with that kind."""
+    for below in section.__subclasses__():
+        kinds = get_args(below.model_fields["kind"].annotation)
+        if len(kinds) == 1:
+            yield kinds[0], below
+        yield from _sections(below)
+
+
+_SECTION_OF = dict(_sections(CorpusConfig))
+CORPUS_SECTIONS = {kind: _SECTION_OF[kind] for kind in values_of(CorpusKind)}
 
 
 def _kind_of(corpus: Any) -> str | None:

@@ -11,6 +11,7 @@ from arborvox.config.choices import CorpusKind
 from arborvox.console import warn
 from arborvox.corpora.checks import check_codes
 from arborvox.corpora.common_voice import prepare_common_voice
+from arborvox.corpora.elan import prepare_elan
 from arborvox.corpora.folder import prepare_folder
 from arborvox.corpora.held_out import empty_sets
 from arborvox.corpora.manifests import (
@@ -23,6 +24,7 @@ from arborvox.corpora.manifests import (
     table_markdown,
 )
 from arborvox.corpora.more import add_training_cuts
+from arborvox.corpora.praat import prepare_praat
 from arborvox.corpora.spoken import prepare_synthetic
 from arborvox.corpora.ucla import prepare_ucla, ucla_inventories
 from arborvox.errors import ArborvoxError
@@ -42,6 +44,8 @@ PREPARERS: dict[CorpusKind, CorpusReader] = {
     "common-voice": CorpusReader(prepare_common_voice),
     "ucla": CorpusReader(prepare_ucla, inventories=ucla_inventories),
     "folder": CorpusReader(prepare_folder),
+    "elan": CorpusReader(prepare_elan),
+    "praat": CorpusReader(prepare_praat),
     "synthetic": CorpusReader(prepare_synthetic),
 }
 

@@ -9,7 +9,7 @@ from arborvox.config import FolderCorpus
 from arborvox.corpora.given_sets import Part, find_parts, kaldi_prefix, name_sets
 from arborvox.corpora.kaldi_folders import read_kaldi
 from arborvox.corpora.manifests import Skipped
-from arborvox.corpora.rows import Row, inside, one_language, show_name, speaker_of, strip
+from arborvox.corpora.rows import Row, inside, keep_unique, one_language, speaker_of, strip
 from arborvox.corpora.tables import (
     TABLE_ENDINGS,
     Columns,
@@ -17,6 +17,7 @@ from arborvox.corpora.tables import (
     decode_text,
     is_unicode,
     read_cells,
+    show_name,
 )
 from arborvox.errors import ArborvoxError
 from arborvox.text.codes import check_language
@@ -34,17 +35,7 @@ def read_rows(source: Path, config: FolderCorpus, skipped: list[Skipped]) -> lis
         raise ArborvoxError(f"There is no file or folder {source}.")
     parts = find_parts(source, config)
     rows = chain.from_iterable(_read_part(part, source, config, skipped) for part in parts)
-    unique: dict[str, Row] = {}
-    for row in rows:
-        if not is_unicode(str(row.audio)):
-            # A manifest is JSON, and JSON is Unicode: there is no way to write such a name.
-            reason = f"file name is not UTF-8: {show_name(str(row.audio))}"
-            skipped.append(Skipped(show_name(row.shown), reason))
-        elif row.id in unique:
-            skipped.append(Skipped(row.shown, f"duplicate row: {row.id} came before"))
-        else:
-            unique[row.id] = row
-    return list(unique.values())
+    return keep_unique(rows, skipped)
 
 
 def _read_part(

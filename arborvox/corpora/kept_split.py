@@ -11,6 +11,7 @@ import numpy.typing as npt
 from arborvox.corpora.manifests import REPEATED_NAME, SPLIT_TABLE_NAME
 from arborvox.corpora.sampling import (
     NOT_IN_KEPT_SPLIT,
+    RECORDING_ELSEWHERE,
     SENTENCE_ELSEWHERE,
     SPEAKER_ELSEWHERE,
     TRAIN,
@@ -36,12 +37,12 @@ class KeptSplit:
         return [identity for identity in self.codes if identity not in there]
 
     def place(
-        self, utterances: Sequence[Utterance], given: dict[str, str]
+        self, utterances: Sequence[Utterance], given: dict[str, str], *, by_recording: bool
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return a split code for each utterance, and which of them are new.
 
-        New ones are for training. But speakers, or sentences, that were apart stay apart, and a
-        held-out set remains what it was.
+        New ones are for training. But speakers, or sentences, that were apart stay apart, and so
+        do recordings where the split is by them; a held-out set remains what it was.
         """
         old = [self.codes.get(clean_cell(utterance.id)) for utterance in utterances]
         new = np.array([code is None for code in old], dtype=np.bool_)
@@ -50,6 +51,8 @@ class KeptSplit:
             (SENTENCE_ELSEWHERE, [(u.language, u.text) for u in utterances]),
             (SPEAKER_ELSEWHERE, [(u.language, u.speaker or "") for u in utterances]),
         ]
+        if by_recording:
+            sides.append((RECORDING_ELSEWHERE, [(u.language, u.audio) for u in utterances]))
         for why, keys in sides:
             trained = {key for key, code in zip(keys, old, strict=True) if code == TRAIN}
             held = {key for key, code in zip(keys, old, strict=True) if code not in (None, TRAIN)}

@@ -2,10 +2,13 @@
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from arborvox.config import FolderCorpus
+from arborvox.config import FolderCorpus, OwnCorpus
+from arborvox.corpora.manifests import Skipped
+from arborvox.corpora.tables import is_unicode, show_name
 from arborvox.errors import ArborvoxError
 
 _NAME_END = re.compile(r"[_-]")
@@ -28,7 +31,22 @@ class Row:
     called: str = ""  # what the corpus calls that set, where a column says it
 
 
-def one_language(config: FolderCorpus, source: Path) -> str:
+def keep_unique(rows: Iterable[Row], skipped: list[Skipped]) -> list[Row]:
+    """Return the rows that a manifest can name, each name once."""
+    unique: dict[str, Row] = {}
+    for row in rows:
+        if not is_unicode(str(row.audio)):
+            # A manifest is JSON, and JSON is Unicode: there is no way to write such a name.
+            reason = f"file name is not UTF-8: {show_name(str(row.audio))}"
+            skipped.append(Skipped(show_name(row.shown), reason))
+        elif row.id in unique:
+            skipped.append(Skipped(row.shown, f"duplicate row: {row.id} came before"))
+        else:
+            unique[row.id] = row
+    return list(unique.values())
+
+
+def one_language(config: OwnCorpus, source: Path) -> str:
     """Return the language of a source that does not say it itself."""
     if not config.language:
         raise ArborvoxError(f"{source} does not say its language: give --language, such as sah.")
@@ -54,8 +72,3 @@ def inside(root: Path, name: str, *, below: bool = True) -> Path | None:
 def strip(name: str, config: FolderCorpus) -> str:
     """Take off what is to be taken off the paths of a table."""
     return name.removeprefix(config.strip_prefix) if config.strip_prefix else name
-
-
-def show_name(name: str) -> str:
-    """Return a file's name for a message, bytes that are no UTF-8 as \\xff."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")

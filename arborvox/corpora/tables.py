@@ -3,6 +3,7 @@
 import codecs
 import csv
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -105,6 +106,11 @@ def decode_text(raw: bytes) -> str:
 def is_unicode(text: str) -> bool:
     """Whether a text can be written down again: it holds no half characters."""
     return _SURROGATE.search(text) is None
+
+
+def show_name(name: str) -> str:
+    """Return a file's name for a message, bytes that are no UTF-8 as \\xff."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def clip(text: str) -> str:

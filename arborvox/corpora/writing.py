@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from arborvox.corpora.manifests import (
     NOT_KEPT_REASON,
+    RECORDING_REASON,
     SENTENCE_REASON,
     SKIPPED_NAME,
     SPEAKER_REASON,
@@ -20,6 +21,7 @@ from arborvox.corpora.manifests import (
 )
 from arborvox.corpora.sampling import (
     NOT_IN_KEPT_SPLIT,
+    RECORDING_ELSEWHERE,
     SENTENCE_ELSEWHERE,
     SPEAKER_ELSEWHERE,
 )
@@ -29,6 +31,7 @@ from arborvox.manifest import SPLIT_NAMES, Utterance, split_file, write_cuts
 LEFT_OUT = {
     SENTENCE_ELSEWHERE: SENTENCE_REASON,
     SPEAKER_ELSEWHERE: SPEAKER_REASON,
+    RECORDING_ELSEWHERE: RECORDING_REASON,
     NOT_IN_KEPT_SPLIT: NOT_KEPT_REASON,
 }
 

@@ -15,7 +15,7 @@ from arborvox.decode.device import choose_device
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.inventory import load_inventory
 from arborvox.decode.language_model import load_language_model
-from arborvox.decode.network import Encoded, Network
+from arborvox.decode.network import CtcScores, Encoded, Network
 from arborvox.decode.searches import SEARCHES, choose_search
 from arborvox.decode.settings import BeamSettings
 from arborvox.errors import ArborvoxError
@@ -77,6 +77,14 @@ class Engine:
             encoded = self.network.encode(pad_sequence(list(features), batch_first=True), lens)
             found = self.search.run(self.network, encoded, self._settings)
             return self._align(encoded, [best[0] for best in found])
+
+    @torch.inference_mode()
+    def ctc_scores(self, features: Sequence[Tensor]) -> tuple[CtcScores, list[int]]:
+        """Return what CTC says of each frame of some utterances, (T, M) each, and their lengths."""
+        lens = torch.tensor([len(values) for values in features])
+        with _notice:
+            encoded = self.network.encode(pad_sequence(list(features), batch_first=True), lens)
+            return self.network.ctc_scores(encoded), encoded.lens.tolist()
 
     def rehearse(self) -> None:
         """Decode some noise and forget it, so that compiling is not counted as decoding."""

@@ -1,6 +1,6 @@
 """Long recordings cut at their pauses, as they stream by, in bounded memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,31 @@ def split_at_pauses(
             yield from _speech_in(waiting[:cut], start, sampling_rate, is_long)
             waiting, start = waiting[cut:], start + cut
     yield from _speech_in(waiting, start, sampling_rate, is_long)
+
+
+def cut_spans(
+    blocks: Iterable[Samples], sampling_rate: int, spans: Sequence[tuple[float, float]]
+) -> Iterator[SpeechSegment]:
+    """Yield the samples of stretches that are known, in seconds and in the order they begin.
+
+    What lies beyond the recording is cut off. The longest stretch and a block are held at a time.
+    """
+    edges = [(round(a * sampling_rate), round(b * sampling_rate)) for a, b in sorted(spans)]
+    waiting: Samples = np.zeros(0, np.float32)
+    start = done = 0  # of what waits, in samples; of the stretches
+    for block in blocks:
+        waiting = np.concatenate((waiting, block))
+        while done < len(edges) and edges[done][1] <= start + len(waiting):
+            begin, end = edges[done]
+            yield SpeechSegment(begin / sampling_rate, waiting[begin - start : end - start])
+            done += 1
+        if done == len(edges):
+            return
+        passed = min(max(edges[done][0] - start, 0), len(waiting))
+        waiting, start = waiting[passed:], start + passed
+    for begin, end in edges[done:]:
+        samples = waiting[max(begin - start, 0) : max(end - start, 0)]
+        yield SpeechSegment(begin / sampling_rate, samples)
 
 
 def _speech_in(

@@ -1,9 +1,15 @@
-"""Transcripts, and how they are written: text, JSON, and two kinds of subtitles."""
+"""Transcripts, and how they are written: text, JSON, subtitles, and tiers for ELAN and Praat."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+from arborvox.annotations import Annotation, TextGrid, Tier, make_eaf, write_textgrid
+from arborvox.annotations.tiers import Constraint
+from arborvox.config.choices import DependentTier
 from arborvox.decode.words import Word, cut_clusters, cut_text, num_columns
 
 # What people can read while it stands there: two lines of a usual width, for a few seconds.
@@ -23,6 +29,7 @@ class Segment:
     confidence: float  # mean over tokens
     words: tuple[Word, ...]
     language: str | None = None
+    units: tuple[Word, ...] = ()  # what the words were written with
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,18 @@ class Transcript:
                 length_s = segment.end_s - segment.start_s
                 seconds[segment.language] = seconds.get(segment.language, 0.0) + length_s
         return max(seconds, key=lambda name: seconds[name]) if seconds else None
+
+
+@dataclass(frozen=True)
+class TierLayout:
+    """Which tiers a file for ELAN or Praat gets."""
+
+    name: str = "arborvox"
+    parts: tuple[DependentTier, ...] = ()
+    participant: str = ""
+
+
+PLAIN = TierLayout()
 
 
 @dataclass(frozen=True)
@@ -165,15 +184,22 @@ def to_txt(transcript: Transcript) -> str:
     return "".join(f"{segment.text}\n" for segment in transcript.segments if segment.text)
 
 
-def to_json(transcript: Transcript) -> str:
-    """Write everything that is known."""
+def to_json(transcript: Transcript, *, with_units: bool = False) -> str:
+    """Write everything that is known; units where they are what was asked for."""
     whole = {
         "text": transcript.text,
         "language": transcript.language,
         "duration_s": transcript.duration_s,
-        "segments": [asdict(segment) for segment in transcript.segments],
+        "segments": [_segment_fields(segment, with_units) for segment in transcript.segments],
     }
     return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
+
+
+def _segment_fields(segment: Segment, with_units: bool) -> dict[str, Any]:
+    fields = asdict(segment)
+    if not with_units:
+        del fields["units"]
+    return fields
 
 
 def to_srt(transcript: Transcript) -> str:
@@ -193,11 +219,65 @@ def to_vtt(transcript: Transcript) -> str:
     return f"WEBVTT\n\n{cues}"
 
 
+def to_eaf(
+    transcript: Transcript,
+    layout: TierLayout = PLAIN,
+    media: Path | None = None,
+    folder: Path | None = None,
+) -> str:
+    """Write a file for ELAN, which is to lie in a folder."""
+    tiers = transcript_tiers(transcript, layout)
+    return make_eaf(tiers, media, datetime.now(UTC), folder).decode()
+
+
+def to_textgrid(transcript: Transcript, layout: TierLayout = PLAIN) -> str:
+    """Write a TextGrid for Praat, which finds a recording by its name."""
+    tiers = transcript_tiers(transcript, layout)
+    end_s = max([transcript.duration_s, *(segment.end_s for segment in transcript.segments)])
+    return write_textgrid(TextGrid(0.0, end_s, tuple(tiers))).decode()
+
+
+def transcript_tiers(transcript: Transcript, layout: TierLayout) -> list[Tier]:
+    """Return a tier of what was said, and those that hang on it."""
+    segments = [segment for segment in transcript.segments if segment.text]
+    spoken = tuple(Annotation(s.start_s, s.end_s, s.text) for s in segments)
+    tiers = [Tier(layout.name, spoken, layout.participant, "arborvox")]
+
+    def add(part: DependentTier, found: list[Annotation], constraint: Constraint) -> None:
+        name, kind = f"{layout.name} {part}", f"arborvox-{part}"
+        tiers.append(Tier(name, tuple(found), layout.participant, kind, layout.name, constraint))
+
+    if "words" in layout.parts:
+        add("words", [a for s in segments for a in _timed_parts(s, s.words)], "Included_In")
+    if "units" in layout.parts:
+        add("units", [a for s in segments for a in _timed_parts(s, s.units)], "Included_In")
+    if "confidence" in layout.parts:
+        sure = [
+            Annotation(s.start_s, s.end_s, f"{s.confidence:.2f}", place)
+            for place, s in enumerate(segments)
+        ]
+        add("confidence", sure, "Symbolic_Association")
+    return tiers
+
+
+def _timed_parts(segment: Segment, parts: Sequence[Word]) -> Iterator[Annotation]:
+    """Yield the parts whose times are known, within their segment and one after the other."""
+    reached = segment.start_s
+    for part in parts:
+        if part.text and part.start_s is not None and part.end_s is not None:
+            begin, end = max(part.start_s, reached), min(part.end_s, segment.end_s)
+            if begin < end:
+                yield Annotation(begin, end, part.text)
+                reached = end
+
+
 WRITERS: dict[str, Callable[[Transcript], str]] = {
     "txt": to_txt,
     "json": to_json,
     "srt": to_srt,
     "vtt": to_vtt,
+    "eaf": to_eaf,
+    "textgrid": to_textgrid,
 }
 
 

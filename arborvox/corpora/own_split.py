@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from arborvox.config import FolderCorpus
+from arborvox.config import FolderCorpus, OwnCorpus
 from arborvox.console import say, warn
 from arborvox.corpora.given_sets import is_split, no_split
 from arborvox.corpora.kept_split import KeptSplit, read_split
@@ -32,8 +32,8 @@ from arborvox.manifest import SPLIT_NAMES, Utterance
 
 IntArray = npt.NDArray[np.int64]
 
-# Fewer speakers than this cannot be shared out over three sets.
-FEWEST_SPEAKERS = 3
+# Fewer speakers, or recordings, than this cannot be shared out over three sets.
+FEWEST_GROUPS = 3
 # With fewer, whole speakers would take too much of the voices, or of the speech, from training.
 ENOUGH_SPEAKERS = 8
 
@@ -55,13 +55,13 @@ def settle_given(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) 
 
 
 def split_utterances(
-    utterances: Sequence[Utterance], given: dict[str, str], config: FolderCorpus
+    utterances: Sequence[Utterance], given: dict[str, str], config: OwnCorpus
 ) -> IntArray:
     """Return a split code for each utterance; `given` has the set of each id that has one."""
     if config.keep_split is not None:
-        return _keep(utterances, given, read_split(Path(config.keep_split)))
+        return _keep(utterances, given, config, read_split(Path(config.keep_split)))
     codes = np.zeros(len(utterances), dtype=np.int64)
-    if given:
+    if given and isinstance(config, FolderCorpus):  # no other kind has sets of its own
         codes[:] = [SPLIT_NAMES.index(given[utterance.id]) for utterance in utterances]
         say("split: the corpus's own")
         _cut_missing(codes, utterances, config)
@@ -71,32 +71,40 @@ def split_utterances(
     return codes
 
 
-def _split_language(
-    language: str, utterances: Sequence[Utterance], config: FolderCorpus
-) -> IntArray:
+def _split_language(language: str, utterances: Sequence[Utterance], config: OwnCorpus) -> IntArray:
     """Split one language by the rule that is asked for, or by the one that fits."""
     speakers, texts = _number_both(utterances)
+    recordings = _number([utterance.audio for utterance in utterances])
     known = {utterance.speaker for utterance in utterances}
     num_known = len(known - {None})
     rule = config.split
     if rule == "auto":
         rule = "speaker" if None not in known and num_known >= ENOUGH_SPEAKERS else "sentence"
         _tell_rule(language, rule, num_known, all_known=None not in known)
+    if rule == "recording" and recordings.max() + 1 < FEWEST_GROUPS:
+        rule = "sentence"
+        warn(
+            f"{language}: fewer than {FEWEST_GROUPS} recordings, so the split is by sentence and "
+            "the test set has voices that were trained on."
+        )
     rng, dev = language_rng(config.seed, language), dev_quota(config)
     if rule == "utterance":
         return split_randomly(len(utterances), rng, dev=dev)
     if rule == "sentence":  # each sentence its own group: no sentence on two sides
         return split_by_speaker(texts, texts, rng, dev=dev)
-    if None in known or num_known < FEWEST_SPEAKERS:
+    if rule == "recording":
+        return split_by_speaker(recordings, texts, rng, dev=dev)
+    if None in known or num_known < FEWEST_GROUPS:
         lacking = "some utterances have no speaker" if None in known else f"{num_known} speakers"
+        default = type(config).model_fields["split"].default
         raise ArborvoxError(
-            f"corpus.split: speaker needs {FEWEST_SPEAKERS} known speakers, but of {language} "
-            f"{lacking}; use sentence, or auto."
+            f"corpus.split: speaker needs {FEWEST_GROUPS} known speakers, but of {language} "
+            f"{lacking}; use sentence, or {default}."
         )
     return split_by_speaker(speakers, texts, rng, dev=dev)
 
 
-def dev_quota(config: FolderCorpus) -> Quota:
+def dev_quota(config: OwnCorpus) -> Quota:
     """Return how much goes into a development set that is drawn."""
     return Quota(config.dev_share, DEV_MOST)
 
@@ -107,7 +115,7 @@ def _tell_rule(language: str, rule: str, num_known: int, *, all_known: bool) -> 
         return
     count = f"{num_known} speaker{'' if num_known == 1 else 's'}, fewer than {ENOUGH_SPEAKERS}"
     why = count if all_known else "not every speaker is known"
-    hint = "; --split speaker keeps voices apart" if num_known >= FEWEST_SPEAKERS else ""
+    hint = "; --split speaker keeps voices apart" if num_known >= FEWEST_GROUPS else ""
     say(
         f"{language}: {why}, so the split is by sentence and the test set has voices that were "
         f"trained on{hint}"
@@ -131,9 +139,11 @@ def _cut_missing(codes: IntArray, utterances: Sequence[Utterance], config: Folde
         )
 
 
-def _keep(utterances: Sequence[Utterance], given: dict[str, str], kept: KeptSplit) -> IntArray:
+def _keep(
+    utterances: Sequence[Utterance], given: dict[str, str], config: OwnCorpus, kept: KeptSplit
+) -> IntArray:
     """Leave utterances in the sets they were in; new ones are for training, or left out."""
-    codes, new = kept.place(utterances, given)
+    codes, new = kept.place(utterances, given, by_recording=config.split == "recording")
     in_training = int(np.sum(codes[new] == TRAIN))
     say(
         f"split kept from {kept.path}: {len(codes) - int(new.sum()):,} utterances; of "

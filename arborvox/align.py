@@ -1,0 +1,340 @@
+"""`arborvox align`: words and units of a known text with their times, for ELAN, Praat and more."""
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from arborvox import audio
+from arborvox.config import DecodeConfig
+from arborvox.config.choices import AlignmentFormat
+from arborvox.console import progress, say, warn
+from arborvox.decode.alignment import MOST_TOKENS, Aligner, TokenSpan
+from arborvox.decode.network import CtcScores
+from arborvox.decode.segments import SpeechSegment, cut_spans, split_at_pauses
+from arborvox.decode.sound import Sound, sound_blocks
+from arborvox.decode.transcript import (
+    Segment,
+    TierLayout,
+    Transcript,
+    to_eaf,
+    to_json,
+    to_textgrid,
+)
+from arborvox.decode.words import Word, cut_text
+from arborvox.errors import ArborvoxError
+from arborvox.files import clean_cell, path_below, read_bounded, write_text_atomic
+from arborvox.manifest import Utterance, load_manifest
+from arborvox.recognizer import Recognizer, load, naming_the_recording
+from arborvox.text import Normalizer
+from arborvox.text.codes import check_language
+from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
+
+MOST_TEXT_MIB = 64
+MOST_WORDS = 5_000_000
+# The last unit of a word has no next one that ends it: it lasts this much longer, if there is room.
+LAST_UNIT_S = 0.08
+# An utterance does not fit if fewer of its words are found, or its units are less likely (nats).
+LEAST_FOUND = 0.5
+LEAST_SCORE = -4.0
+LAYOUT = TierLayout("text", ("words", "units"))
+ENDINGS = {"textgrid": ".TextGrid", "eaf": ".eaf", "json": ".json", "ctm": ".ctm"}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a line of a text fits what was said."""
+
+    num_words: int
+    num_found: int
+    score: float  # mean log-probability of the units that were found; NaN if none was
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the times can be trusted."""
+        return self.num_found >= LEAST_FOUND * self.num_words and self.score >= LEAST_SCORE
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A text with times: a segment for each line of which anything was found."""
+
+    transcript: Transcript
+    fits: tuple[Fit, ...]  # by line
+
+
+def align_text(
+    recognizer: Recognizer,
+    sound: Sound,
+    lines: Sequence[str],
+    *,
+    language: str | None = None,
+    shift_s: float = 0.0,
+    rate: int | None = None,
+) -> Alignment:
+    """Find when the words of a text were said; `shift_s` moves all times, earlier if negative."""
+    tokenizer = recognizer.engine.tokenizer
+    texts = [_words_of(line, tokenizer) for line in lines]
+    if sum(map(len, texts)) > MOST_WORDS:
+        raise ArborvoxError(f"The text has more than {MOST_WORDS:,} words; align it in parts.")
+    written = _write(texts, tokenizer, language)
+    known = [tokens for line in written for tokens in line if tokens]
+    spans, duration_s = _find(recognizer, sound, known, rate)
+    reached_s = duration_s
+    segments, fits = [], []
+    for words, tokens in zip(reversed(texts), reversed(written), strict=True):
+        found = [spans.pop() if ids else () for ids in reversed(tokens)][::-1]
+        fits.append(_fit_of(found))
+        units: list[list[Word]] = []
+        for ids, timed in zip(reversed(tokens), reversed(found), strict=True):
+            units.append(_units_of(ids, timed, tokenizer, shift_s, (0.0, reached_s)))
+            reached_s = units[-1][0].start_s or 0.0 if units[-1] else reached_s
+        segment = _segment_of(words, units[::-1])
+        if segment is not None:
+            segments.append(segment)
+    return Alignment(Transcript(duration_s, tuple(segments[::-1])), tuple(fits[::-1]))
+
+
+def align_recording(
+    run: Path,
+    source: Path,
+    text: Path,
+    config: DecodeConfig,
+    *,
+    kind: AlignmentFormat,
+    language: str | None,
+    shift_s: float,
+) -> str:
+    """Align a recording with a text file, a line an utterance; return the file to write."""
+    lines = [line for line in read_bounded(text, MOST_TEXT_MIB).splitlines() if line.strip()]
+    if not lines:
+        raise ArborvoxError(f"{text} holds no text to align.")
+    recognizer = load(run, config)
+    found = align_text(recognizer, source, lines, language=language, shift_s=shift_s)
+    for number, (line, fit) in enumerate(zip(lines, found.fits, strict=True), start=1):
+        _tell_misfit(f"{text}, utterance {number} ({line.strip()[:40]})", fit)
+    num_found = sum(fit.num_found for fit in found.fits)
+    say(f"{num_found:,} of {sum(fit.num_words for fit in found.fits):,} words were found.")
+    return _render(found.transcript, kind, source.stem, source)
+
+
+def align_manifest(
+    run: Path,
+    manifest: Path,
+    config: DecodeConfig,
+    *,
+    kind: AlignmentFormat,
+    out: Path,
+    shift_s: float,
+) -> int:
+    """Align every utterance of a manifest with its text, into a folder; return how many failed.
+
+    Beside a file for each utterance (or alignment.ctm for all) stands fit.tsv: its words, those
+    found, and its score.
+    """
+    utterances = load_manifest(manifest)
+    recognizer = load(run, config)
+    by_audio: dict[str, list[Utterance]] = {}
+    for utterance in utterances:
+        by_audio.setdefault(utterance.audio, []).append(utterance)
+    ctm: list[str] = []
+    names: set[str] = set()
+    rows = ["id\twords\tfound\tscore"]
+    num_failed = 0
+    with progress("aligning", len(utterances)) as advance:
+        for path, cuts in by_audio.items():
+            cuts.sort(key=lambda u: (u.start_s, u.start_s + u.duration_s))
+            try:
+                for utterance, speech in zip(cuts, _cut(recognizer, Path(path), cuts), strict=True):
+                    found = align_text(
+                        recognizer, speech.samples, [utterance.text], language=None,
+                        shift_s=shift_s, rate=recognizer.engine.input.sampling_rate,
+                    )  # fmt: skip
+                    fit = found.fits[0]
+                    _tell_misfit(utterance.id, fit)
+                    rows.append(
+                        f"{clean_cell(utterance.id)}\t{fit.num_words}\t{fit.num_found}\t{fit.score:.3f}"
+                    )
+                    name = _file_name(utterance.id, names)
+                    text = _render(found.transcript, kind, name, None)
+                    if kind == "ctm":
+                        ctm.append(text)
+                    else:
+                        write_text_atomic(path_below(out, f"{name}{ENDINGS[kind]}"), text)
+            except audio.AudioProblem as problem:
+                warn(f"{path}: {problem}.")
+                num_failed += len(cuts)
+            advance(len(cuts))
+    if kind == "ctm":
+        write_text_atomic(out / "alignment.ctm", "".join(ctm))
+    write_text_atomic(out / "fit.tsv", "".join(f"{row}\n" for row in rows))
+    say(f"wrote {len(rows) - 1:,} alignments and fit.tsv in {out}")
+    return num_failed
+
+
+def _file_name(identity: str, taken: set[str]) -> str:
+    """Return a name for an utterance's file that no other has."""
+    stem = re.sub(r"[^\w.@+ -]", "_", identity)[:100].strip(" .") or "utterance"
+    names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
+    name = next(name for name in names if name not in taken)
+    taken.add(name)
+    return name
+
+
+def _cut(recognizer: Recognizer, path: Path, cuts: Sequence[Utterance]) -> Iterable[SpeechSegment]:
+    rate = recognizer.engine.input.sampling_rate
+    spans = [(cut.start_s, cut.start_s + cut.duration_s) for cut in cuts]
+    return cut_spans(audio.stream(path, rate), rate, spans)
+
+
+def _tell_misfit(name: str, fit: Fit) -> None:
+    if not fit.is_good:
+        score = "none" if math.isnan(fit.score) else f"{fit.score:.2f}"
+        warn(f"{name} does not fit: {fit.num_found} of {fit.num_words} words, score {score}.")
+
+
+def _words_of(line: str, tokenizer: Tokenizer) -> list[str]:
+    """Cut a line into what gets times of its own."""
+    words = line.split()
+    if tokenizer.unit != "char":
+        return words
+    return [piece for word in words for piece in cut_text(word)]
+
+
+def _write(
+    texts: Sequence[Sequence[str]], tokenizer: Tokenizer, language: str | None
+) -> list[list[list[int]]]:
+    """Return the tokens of each word as the model writes it; none where it cannot."""
+    if language is not None:
+        check_language(language, "--language")
+    normalize = None if language is None or tokenizer.unit == "phone" else Normalizer(language)
+    known: dict[str, list[int]] = {}
+
+    def tokens_of(word: str) -> list[int]:
+        if word not in known:
+            text, problem = (word, "") if normalize is None else normalize(word)
+            tokens = [] if problem else tokenizer.encode(text)
+            is_whole = tokens and UNK_ID not in tokens and len(tokens) <= MOST_TOKENS
+            known[word] = tokens if is_whole else []
+        return known[word]
+
+    return [[tokens_of(word) for word in words] for words in texts]
+
+
+def _find(
+    recognizer: Recognizer, sound: Sound, words: Sequence[Sequence[int]], rate: int | None
+) -> tuple[list[tuple[TokenSpan, ...]], float]:
+    """Return the times of the words' tokens, and the length of the recording."""
+    engine = recognizer.engine
+    if not engine.network.has_ctc:
+        raise ArborvoxError(f"{engine.folder} has no CTC branch, and only that tells times.")
+    wanted_rate = engine.input.sampling_rate
+    tags = range(2, engine.tokenizer.num_special)
+    spaces = [token for token, unit in enumerate(engine.tokenizer.units) if unit == " "]
+    aligner = Aligner(words, [*tags, *spaces], engine.frame_s)
+    num_samples = 0
+    batch: list[SpeechSegment] = []
+    scores: CtcScores | None = None
+
+    def counted() -> Iterator[audio.Samples]:
+        nonlocal num_samples
+        for block in sound_blocks(sound, rate, wanted_rate):
+            num_samples += len(block)
+            yield block
+
+    def finish() -> None:
+        nonlocal scores
+        if batch:
+            scores, lens = engine.ctc_scores([engine.features(speech.samples) for speech in batch])
+            for b, (speech, num_frames) in enumerate(zip(batch, lens, strict=True)):
+                aligner.add(scores, b, num_frames, speech.start_s)
+            batch.clear()
+
+    with naming_the_recording(sound):
+        for speech in split_at_pauses(counted(), wanted_rate, recognizer.max_segment_s):
+            batch.append(speech)
+            longest = max(len(waiting.samples) for waiting in batch)
+            if longest * (len(batch) + 1) > engine.config.batch_s * wanted_rate:
+                finish()
+        finish()
+    return aligner.finish(scores), num_samples / wanted_rate
+
+
+def _fit_of(found: Sequence[tuple[TokenSpan, ...]]) -> Fit:
+    scores = [span.log_prob for spans in found for span in spans]
+    score = float(np.mean(scores)) if scores else math.nan
+    return Fit(len(found), sum(bool(spans) for spans in found), score)
+
+
+def _units_of(
+    ids: Sequence[int],
+    spans: Sequence[TokenSpan],
+    tokenizer: Tokenizer,
+    shift_s: float,
+    room_s: tuple[float, float],
+) -> list[Word]:
+    """Return the units of a word: each lasts until the next begins, the last a little longer."""
+    if not spans:
+        return []
+    ends = [span.start_s for span in spans[1:]] + [spans[-1].end_s + LAST_UNIT_S]
+    units = []
+    for token, span, end_s in zip(ids, spans, ends, strict=True):
+        begin, end = (
+            round(min(max(at_s + shift_s, room_s[0]), room_s[1]), 3)
+            for at_s in (span.start_s, end_s)
+        )
+        text = tokenizer.decode([token]).strip()
+        units.append(Word(text, begin, end, round(math.exp(span.log_prob), 4)))
+    return units
+
+
+def _segment_of(words: Sequence[str], units: Sequence[Sequence[Word]]) -> Segment | None:
+    """Make a segment of a line; None if none of its words was found."""
+    timed = [
+        Word(
+            word,
+            parts[0].start_s if parts else None,
+            parts[-1].end_s if parts else None,
+            round(float(np.mean([part.confidence for part in parts])), 4) if parts else 0.0,
+        )
+        for word, parts in zip(words, units, strict=True)
+    ]
+    found = [unit for parts in units for unit in parts]
+    if not found:
+        return None
+    return Segment(
+        start_s=found[0].start_s or 0.0,
+        end_s=found[-1].end_s or 0.0,
+        text=" ".join(words),
+        confidence=round(float(np.mean([unit.confidence for unit in found])), 4),
+        words=tuple(timed),
+        units=tuple(found),
+    )
+
+
+def _render(transcript: Transcript, kind: AlignmentFormat, name: str, media: Path | None) -> str:
+    return WRITERS[kind](transcript, name, media)
+
+
+def _to_ctm(transcript: Transcript, name: str, media: Path | None) -> str:
+    """Write `recording 1 start length word confidence` for each word that was found."""
+    recording = "_".join(name.split()) or "recording"
+    return "".join(
+        f"{recording} 1 {word.start_s:.3f} {word.end_s - word.start_s:.3f} {word.text} "
+        f"{word.confidence:.4f}\n"
+        for segment in transcript.segments
+        for word in segment.words
+        if word.start_s is not None and word.end_s is not None
+    )
+
+
+WRITERS: dict[AlignmentFormat, Callable[[Transcript, str, Path | None], str]] = {
+    "textgrid": lambda transcript, name, media: to_textgrid(transcript, LAYOUT),
+    "eaf": lambda transcript, name, media: to_eaf(transcript, LAYOUT, media),
+    "json": lambda transcript, name, media: to_json(transcript, with_units=True),
+    "ctm": _to_ctm,
+}
