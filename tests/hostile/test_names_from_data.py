@@ -35,12 +35,13 @@ names = st.one_of(
 
 # Every f-string that becomes a path. Their holes hold numbers and choices of ours, never data.
 MADE_OF_OUR_OWN = {
-    ("training/preparation.py", "cuts_{split}.jsonl.gz"),
     ("training/state.py", "step-{step:06d}"),
     ("features.py", "{key[2:]}.npy"),  # of a checksum
     ("pipeline/stages.py", "{name}-{number}"),  # of a stage's folder, which was checked
     ("corpora/__init__.py", "more-{number}-{part.kind}"),
-    ("corpora/common_voice_rows.py", "{split}.tsv"),
+    ("corpora/common_voice_tables.py", "{split}.tsv"),
+    ("corpora/kaldi_folders.py", "{self._prefix}{name}"),  # of a file that is there, as listed
+    ("lm/counting.py", "{next(self._numbers)}.bin"),
     ("corpora/espeak.py", "{found[1] if found else voice.name}_dict"),  # of espeak-ng's own data
     ("tokens/gallery.py", "{kind}.json"),
     ("tokens/gallery.py", "{kind}.svg"),
