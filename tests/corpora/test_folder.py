@@ -174,7 +174,7 @@ def test_a_table_with_a_wrong_language_is_refused_by_its_line(tmp_path: Path, co
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(ArborvoxError, match=r"t\.jsonl, line 2: .* is no language code"):
         run(table, tmp_path / "out", {})
-    with pytest.raises(ArborvoxError, match=r"corpus\.folder\.language: .* is no language code"):
+    with pytest.raises(ArborvoxError, match=r"corpus\.language: .* is no language code"):
         run(table, tmp_path / "out", {"language": code})
 
 
