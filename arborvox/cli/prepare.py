@@ -64,8 +64,14 @@ def _make_function(kind: str) -> Callable[..., None]:
 
     section = CORPUS_SECTIONS[kind]
     keys = [key for key in section.model_fields if _is_option(key, section.model_fields[key])]
-    own, common = inspect.get_annotations(section), CorpusConfig.model_fields
-    keys.sort(key=lambda key: (key != "languages", key not in own, key in common))
+    # What is a kind's own comes first, what it shares with ever more kinds after it.
+    shared = {
+        key: level
+        for level, base in reversed(list(enumerate(section.__mro__)))
+        for key in inspect.get_annotations(base)
+    }
+    common = CorpusConfig.model_fields
+    keys.sort(key=lambda key: (key != "languages", shared[key], key in common))
     parameters = [
         _source_parameter(section),
         inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=Out),
