@@ -73,17 +73,21 @@ def align_text(
     lines: Sequence[str],
     *,
     language: str | None = None,
+    exact: bool = False,
     shift_s: float = 0.0,
     rate: int | None = None,
 ) -> Alignment:
-    """Find when the words of a text were said; `shift_s` moves all times, earlier if negative."""
+    """Find when the words of a text were said; `shift_s` moves all times, earlier if negative.
+
+    With `exact` the text is what was said: no word is passed over, however badly it fits.
+    """
     tokenizer = recognizer.engine.tokenizer
     texts = [_words_of(line, tokenizer) for line in lines]
     if sum(map(len, texts)) > MOST_WORDS:
         raise ArborvoxError(f"The text has more than {MOST_WORDS:,} words; align it in parts.")
     written = _write(texts, tokenizer, language)
     known = [tokens for line in written for tokens in line if tokens]
-    spans, duration_s = _find(recognizer, sound, known, rate)
+    spans, duration_s = _find(recognizer, sound, known, rate, exact)
     reached_s = duration_s
     segments, fits = [], []
     for words, tokens in zip(reversed(texts), reversed(written), strict=True):
@@ -107,6 +111,7 @@ def align_recording(
     *,
     kind: AlignmentFormat,
     language: str | None,
+    exact: bool,
     shift_s: float,
 ) -> str:
     """Align a recording with a text file, a line an utterance; return the file to write."""
@@ -114,7 +119,7 @@ def align_recording(
     if not lines:
         raise ArborvoxError(f"{text} holds no text to align.")
     recognizer = load(run, config)
-    found = align_text(recognizer, source, lines, language=language, shift_s=shift_s)
+    found = align_text(recognizer, source, lines, language=language, exact=exact, shift_s=shift_s)
     for number, (line, fit) in enumerate(zip(lines, found.fits, strict=True), start=1):
         _tell_misfit(f"{text}, utterance {number} ({line.strip()[:40]})", fit)
     num_found = sum(fit.num_found for fit in found.fits)
@@ -133,8 +138,8 @@ def align_manifest(
 ) -> int:
     """Align every utterance of a manifest with its text, into a folder; return how many failed.
 
-    Beside a file for each utterance (or alignment.ctm for all) stands fit.tsv: its words, those
-    found, and its score.
+    The texts are what was said; a score tells where that is not so. Beside a file for each
+    utterance (or alignment.ctm for all) stands fit.tsv: its words, those found, and its score.
     """
     utterances = load_manifest(manifest)
     recognizer = load(run, config)
@@ -151,9 +156,13 @@ def align_manifest(
             try:
                 for utterance, speech in zip(cuts, _cut(recognizer, Path(path), cuts), strict=True):
                     found = align_text(
-                        recognizer, speech.samples, [utterance.text], language=None,
-                        shift_s=shift_s, rate=recognizer.engine.input.sampling_rate,
-                    )  # fmt: skip
+                        recognizer,
+                        speech.samples,
+                        [utterance.text],
+                        exact=True,
+                        shift_s=shift_s,
+                        rate=recognizer.engine.input.sampling_rate,
+                    )
                     fit = found.fits[0]
                     _tell_misfit(utterance.id, fit)
                     rows.append(
@@ -226,7 +235,11 @@ def _write(
 
 
 def _find(
-    recognizer: Recognizer, sound: Sound, words: Sequence[Sequence[int]], rate: int | None
+    recognizer: Recognizer,
+    sound: Sound,
+    words: Sequence[Sequence[int]],
+    rate: int | None,
+    exact: bool,
 ) -> tuple[list[tuple[TokenSpan, ...]], float]:
     """Return the times of the words' tokens, and the length of the recording."""
     engine = recognizer.engine
@@ -235,7 +248,7 @@ def _find(
     wanted_rate = engine.input.sampling_rate
     tags = range(2, engine.tokenizer.num_special)
     spaces = [token for token, unit in enumerate(engine.tokenizer.units) if unit == " "]
-    aligner = Aligner(words, [*tags, *spaces], engine.frame_s)
+    aligner = Aligner(words, [*tags, *spaces], engine.frame_s, exact=exact)
     num_samples = 0
     batch: list[SpeechSegment] = []
     scores: CtcScores | None = None

@@ -140,7 +140,7 @@ def test_a_manifest_is_aligned_and_misfits_are_named(
     assert names == ["a_1-2.TextGrid", "a_1.TextGrid", "fit.tsv"]
     rows = (tmp_path / "o/fit.tsv").read_text(encoding="utf-8").splitlines()
     assert rows[1].split("\t") == ["a_1", "1", "0", "nan"]
-    assert rows[2].startswith("a/1\t1\t")
+    assert rows[2].startswith("a/1\t1\t1\t-")
     assert call(
         "align", run, tmp_path / "cuts.jsonl.gz", "--out", tmp_path / "o", "--format", "ctm"
     )

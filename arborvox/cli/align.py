@@ -31,6 +31,10 @@ def align(
     language: Annotated[
         str | None, typer.Option(help="Normalize the text as this language's was, such as sah.")
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="The text is just what was said: pass no word over."),
+    ] = False,
     shift: Annotated[
         float,
         typer.Option(
@@ -65,7 +69,9 @@ def align(
         return
     if text is None:
         raise typer.BadParameter("A recording needs the file with its text.")
-    done = align_recording(run, source, text, config, kind=kind, language=language, shift_s=shift)
+    done = align_recording(
+        run, source, text, config, kind=kind, language=language, exact=exact, shift_s=shift
+    )
     if out is None:
         sys.stdout.buffer.write(done.encode())
         sys.stdout.buffer.flush()

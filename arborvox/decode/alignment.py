@@ -46,8 +46,18 @@ class _Block:
 class Aligner:
     """Takes frames and tells when words were said."""
 
-    def __init__(self, words: Sequence[Sequence[int]], free: Sequence[int], frame_s: float) -> None:
-        """Take the tokens of each word, and those that may stand between words."""
+    def __init__(
+        self,
+        words: Sequence[Sequence[int]],
+        free: Sequence[int],
+        frame_s: float,
+        *,
+        exact: bool = False,
+    ) -> None:
+        """Take the tokens of each word, and those that may stand between words.
+
+        With `exact` no word is passed over, and nothing is said that is not in the text.
+        """
         self._free = np.array(free, np.int64)
         self._frame_s = frame_s
         lens = np.array([2 * len(tokens) for tokens in words], np.int64)
@@ -59,7 +69,10 @@ class Aligner:
             first, past = self._firsts[word : word + 2]
             self._word_of[first:past] = word
             self._labels[first + 1 : past : 2] = tokens
-        self._prices = np.array([SKIP_PRICE * len(tokens) for tokens in words], np.float64)
+        self._star_price = np.inf if exact else STAR_PRICE
+        self._beam = np.inf if exact else BEAM
+        price = np.inf if exact else SKIP_PRICE
+        self._prices = np.array([price * len(tokens) for tokens in words], np.float64)
         self._scores, self._new = np.full(S, kernels.NEVER), np.full(S, kernels.NEVER)
         self._scores[0] = 0.0
         self._entries = np.full(len(words) + 1, kernels.NEVER)
@@ -78,7 +91,7 @@ class Aligner:
         frames = np.concatenate([pause, scores.log_probs[b, :num_frames]])
         columns = scores.columns[self._labels]
         free = [*scores.columns[self._free].tolist(), frames.shape[1] - 1]
-        stars = frames.max(axis=1) - STAR_PRICE
+        stars = frames.max(axis=1) - self._star_price
         gaps = np.maximum(frames[:, free].max(axis=1), stars).astype(np.float64)
         start_s -= self._frame_s
         for begin in range(0, len(frames), LAG_FRAMES // 2):
@@ -87,8 +100,9 @@ class Aligner:
             back = np.empty((T, min(len(self._labels), WIDTH)), np.int32)
             lows = np.empty(T, np.int64)
             kernels.advance(
-                frames[part], gaps[part], self._firsts, self._word_of, columns, self._prices, BEAM,
-                self._scores, self._new, self._entries, self._sources, self._span, back, lows,
+                frames[part], gaps[part], self._firsts, self._word_of, columns, self._prices,
+                self._beam, self._scores, self._new, self._entries, self._sources, self._span,
+                back, lows,
             )  # fmt: skip
             self._blocks.append(_Block(start_s + begin * self._frame_s, frames[part], back, lows))
             if sum(len(block.frames) for block in self._blocks) > LAG_FRAMES:
@@ -104,7 +118,8 @@ class Aligner:
                 self._scores, self._firsts, self._prices, self._word_of[low],
                 self._word_of[high - 1], kernels.NEVER, self._entries, self._sources,
             )  # fmt: skip
-            self._settle(int(self._sources[-1]), 0, scores.columns[self._labels])
+            if self._entries[-1] > kernels.NEVER:  # else there is no way through the text
+                self._settle(int(self._sources[-1]), 0, scores.columns[self._labels])
         spans = []
         for first, past in zip(self._firsts[:-1].tolist(), self._firsts[1:].tolist(), strict=True):
             found = [self._found.get(state) for state in range(first + 1, past, 2)]

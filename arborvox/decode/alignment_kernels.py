@@ -129,12 +129,13 @@ def advance(
                 best, best_state = new_scores[s], s
         for s in range(low, max(high, new_high)):
             scores[s] = new_scores[s] if s < new_high else NEVER
-        low = max(low, best_state - width // 2)
+        reach = width if width == S else width // 2  # on either side of the best state
+        low = max(low, best_state - reach)
         while low < best_state and scores[low] < best - beam:
             low += 1
         # A word is alive as a whole: its gap is where it may be entered.
         low = firsts[word_of[low]]
-        high = min(new_high, best_state + width // 2)
+        high = min(new_high, best_state + reach)
         while high > best_state + 1 and scores[high - 1] < best - beam:
             high -= 1
         span[0], span[1] = low, high

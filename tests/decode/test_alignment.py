@@ -40,8 +40,10 @@ def speak(words: list[list[int]], chance: np.random.Generator, noise: float) -> 
     return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True), starts
 
 
-def align(words: list[list[int]], log_probs: NDArray[np.float32], size: int = 10**9) -> list:
-    aligner = Aligner(words, [SPACE], FRAME_S)
+def align(
+    words: list[list[int]], log_probs: NDArray[np.float32], size: int = 10**9, exact: bool = False
+) -> list:
+    aligner = Aligner(words, [SPACE], FRAME_S, exact=exact)
     scores = scores_of(log_probs)
     for begin in range(0, len(log_probs), size):
         part = scores_of(log_probs[begin : begin + size])
@@ -80,6 +82,25 @@ def test_the_path_is_that_of_the_exact_alignment() -> None:
         tuple(pair) for pair in frames.tolist()
     ]
     assert [s.log_prob for s in flat] == pytest.approx(means.tolist(), abs=1e-4)
+
+
+def test_an_exact_text_is_found_in_whatever_was_said_if_there_is_time_for_it() -> None:
+    chance = np.random.default_rng(5)
+    logits = 3 * chance.normal(size=(60, NUM_TOKENS + 1))
+    log_probs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    log_probs[:, SPACE] = -30.0
+    words = make_words(6, chance)
+    tokens = np.array([token for word in words for token in word])
+    frames, means = np.empty((len(tokens), 2), np.int64), np.empty(len(tokens))
+    assert ctc_kernels.align(log_probs.astype(np.float32), tokens, frames, means)
+    flat = [span for word in align(words, log_probs, exact=True) for span in word]
+    assert [(round(s.start_s / FRAME_S), round(s.end_s / FRAME_S)) for s in flat] == [
+        tuple(pair) for pair in frames.tolist()
+    ]
+    # However short a text is, all of it is looked at until the end.
+    short = [[2], [3], [4]]
+    assert all(align(short, log_probs, exact=True))
+    assert align(make_words(100, chance), log_probs, exact=True) == [()] * 100
 
 
 @pytest.mark.parametrize("lag", [200, 3000])
