@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent / "annotations"))
 sys.path.insert(0, str(Path(__file__).parent / "decode"))
 from checkpoints import make_checkpoint
 from eaf_rules import broken_rules
-from made_up import OLD_EAF
+from made_up_tiers import OLD_EAF
 
 from arborvox.annotations import Annotation, read_eaf, read_textgrid
 from arborvox.cli.decode import register

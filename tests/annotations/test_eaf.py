@@ -13,7 +13,7 @@ from budgets import bounded_memory, examples
 from eaf_rules import broken_rules
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import OLD_EAF, tier_sets
+from made_up_tiers import OLD_EAF, tier_sets
 
 from arborvox.annotations import Annotation, Tier, add_tiers, make_eaf, read_eaf, spoken_spans
 from arborvox.annotations.safe_xml import MOST_MIB

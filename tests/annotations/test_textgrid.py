@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "hostile"))
 from budgets import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import grids, tier_sets
+from made_up_tiers import grids, tier_sets
 
 from arborvox.annotations import Annotation, TextGrid, Tier, read_textgrid, write_textgrid
 from arborvox.annotations.textgrid import MOST_MIB
