@@ -155,7 +155,7 @@ def put_other_tokens(run: Path, **_: Path) -> None:
 
 def lengthen_manifest(manifest: Path, **_: Path) -> None:
     lines = gzip.decompress(manifest.read_bytes()).decode().replace("a b", "b a")
-    manifest.write_bytes(gzip.compress(lines.encode()))
+    manifest.write_bytes(gzip.compress(lines.encode(), mtime=0))
 
 
 def edit_inventory(inventory: Path, **_: Path) -> None:
@@ -219,7 +219,7 @@ def test_files_of_the_first_format_are_scored_but_not_continued(
 
 
 def test_an_empty_manifest_is_an_error(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "cuts.jsonl.gz").write_bytes(gzip.compress(b""))
+    (tmp_path / "cuts.jsonl.gz").write_bytes(gzip.compress(b"", mtime=0))
     with pytest.raises(ArborvoxError, match="holds no utterances"):
         decode_manifest(run, tmp_path / "cuts.jsonl.gz", CONFIG, tmp_path / "hyps.jsonl")
     assert not (tmp_path / "hyps.jsonl").exists()

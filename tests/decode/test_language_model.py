@@ -97,7 +97,7 @@ def test_back_off_is_followed(lm: LanguageModel, tokens: list[int], expected: fl
 
 def test_gzipped_files_are_read(tmp_path: Path, tokenizer: Tokenizer, lm: LanguageModel) -> None:
     path = tmp_path / "lm.arpa.gz"
-    path.write_bytes(gzip.compress(ARPA.encode()))
+    path.write_bytes(gzip.compress(ARPA.encode(), mtime=0))
     packed = load_language_model(path, tokenizer)
     assert log10_prob(packed, [A, B, C, END]) == log10_prob(lm, [A, B, C, END])
 
@@ -190,6 +190,6 @@ def test_scores_that_are_no_logarithms_are_refused_by_their_line(
 
 def test_a_line_without_an_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "lm.arpa.gz"
-    path.write_bytes(gzip.compress(b"\\1-grams:\n" + b"a" * (8 << 20)))
+    path.write_bytes(gzip.compress(b"\\1-grams:\n" + b"a" * (8 << 20), mtime=0))
     with pytest.raises(ArborvoxError, match=r"line 2: .*more than 1,048,576 characters"):
         load_language_model(path, Tokenizer("char", ("<eos>", "<unk>", "a"), {"x-x": (1, 1, 1)}))

@@ -121,7 +121,7 @@ def packed(content: bytes, *, cut: int = 0) -> Maker:
     """A packed manifest of any content, decoded."""
 
     def make(folder: Path, sound: Sound) -> list[str]:
-        data = gzip.compress(content)
+        data = gzip.compress(content, mtime=0)
         (folder / "cuts.jsonl.gz").write_bytes(data[: len(data) - cut])
         command = ["decode", str(sound.model), str(folder / "cuts.jsonl.gz")]
         return [*command, "--out", f"{OUT}/hyps.jsonl"]
