@@ -22,6 +22,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.files import hold
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_weights, save_checkpoint
+from arborvox.model.dropout import rest_dropout
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
 from arborvox.model.warm_start import warm_start
@@ -38,7 +39,8 @@ from arborvox.training.evaluation import DevScore, evaluate
 from arborvox.training.interrupts import StopRequest, catch_interrupts
 from arborvox.training.loader import explain_killed_worker, load_batches, plain_orders
 from arborvox.training.optimizer import average_weights, make_optimizer
-from arborvox.training.plan import Planner, stream_orders
+from arborvox.training.plain_start import begins_plain, why_regularize
+from arborvox.training.plan import Planner, at_own_speed, stream_orders
 from arborvox.training.preparation import TrainingData, prepare_data
 from arborvox.training.ranks import Ranks, exchange_gradients, join_ranks
 from arborvox.training.records import Records, StepMeasures, live_line, read_records
@@ -127,7 +129,8 @@ class Trainer:
                 )
         else:
             precision = choose_precision(self.config.precision, ranks.device, recipe.model.width)
-            self.progress = Progress(precision=precision)
+            plain = begins_plain(self.config, self.model, data)
+            self.progress = Progress(precision=precision, plain=plain)
             self.model.encoder.load_start()
             self._warm_start()
         self._keep_states()
@@ -160,15 +163,14 @@ class Trainer:
         progress, config = self.progress, self.config
         records = Records(self.run, progress) if self.ranks.first else None
         interrupted = False
-        batches = self._batches()
         with (
-            closing(batches),  # or workers would outlive an error
+            closing(self._groups()) as groups,  # or workers would outlive an error
             live_line(self.total_steps, progress.step, hidden=not self.ranks.first) as line,
         ):
             while not self._enough():
                 began = time.monotonic()
-                group = list(itertools.islice(batches, config.accumulate))
-                if not group:
+                group = next(groups, None)
+                if group is None:
                     break
                 measured = self._step(group)
                 progress.elapsed_s += time.monotonic() - began
@@ -195,8 +197,20 @@ class Trainer:
             draw_curves(read_records(self.run.metrics), self.run.curves, self.recipe.name)
         return TrainResult(self.run.root, progress, interrupted, dev)
 
-    def _batches(self) -> Generator[Batch, None, None]:
-        """Load this rank's batches from where the run stands."""
+    def _groups(self) -> Generator[list[Batch], None, None]:
+        """Load what each step learns from; anew from where the run stands once it is aligned."""
+        while True:
+            plain = self.progress.plain
+            rest_dropout(self.model, resting=plain)
+            with closing(self._batches(plain=plain)) as batches:
+                while self.progress.plain == plain:
+                    group = list(itertools.islice(batches, self.config.accumulate))
+                    if not group:
+                        return
+                    yield group
+
+    def _batches(self, *, plain: bool) -> Generator[Batch, None, None]:
+        """Load this rank's batches from where the run stands; plain ones as they were recorded."""
         orders = stream_orders(
             self.planner,
             epoch=self.progress.epoch,
@@ -205,8 +219,8 @@ class Trainer:
             rank=self.ranks.rank,
             world=self.ranks.world,
         )
-        reader = self.data.training_reader(self.recipe.augment)
-        return load_batches(reader, orders, self.config.workers)
+        reader = self.data.training_reader(None if plain else self.recipe.augment)
+        return load_batches(reader, at_own_speed(orders) if plain else orders, self.config.workers)
 
     def _step(self, group: list[Batch]) -> StepMeasures:
         """Update the weights once, with the gradient of all batches of all ranks together."""
@@ -296,6 +310,11 @@ class Trainer:
             if records is not None:
                 records.write("dev", progress.step, dev.measures())
                 say(f"step {progress.step}: {dev}")
+            if progress.plain:
+                reason = why_regularize(self.config, progress, dev, self.total_steps)
+                progress.plain = reason is None
+                if reason is not None and records is not None:
+                    say(f"{reason}; masks, speeds, noises and dropout from now on")
         # A score that is no number must not become the best one.
         progress.evaluations.append(
             Evaluation(progress.step, score if math.isfinite(score) else math.inf)

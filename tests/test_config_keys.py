@@ -17,6 +17,7 @@ from arborvox.config import (
     load_recipe,
     put_on_pretrained,
 )
+from arborvox.config.idle_keys import READ_BESIDE, READ_WITH
 from arborvox.corpora import PREPARERS
 from arborvox.errors import ArborvoxError
 
@@ -173,3 +174,41 @@ def test_any_recipe_can_be_put_on_a_pretrained_encoder() -> None:
     for path in sorted(RECIPES.glob("*.yaml")):
         recipe = load_recipe(path, put_on_pretrained("some/name"))
         assert recipe.model.pretrained == "some/name"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (
+            "tokens: {unit: char, vocab_size: 300}",
+            "tokens.vocab_size is read with tokens.unit",
+        ),
+        ("tokens: {unit: phone, graphemes: true}", "tokens.graphemes"),
+        ("train: {optimizer: adam, weight_decay: 0.1}", "train.weight_decay"),
+        ("augment: {noise_share: 0.9}", "augment.noise_share is read with augment.noise_folder"),
+        ("augment: {reverb_share: 0.9}", "augment.reverb_share"),
+    ],
+)
+def test_a_key_that_another_key_makes_idle_is_refused(tmp_path: Path, text: str, key: str) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"name: idle\n{text}\n")
+    with pytest.raises(ArborvoxError, match=f"line 2: {key}"):
+        load_recipe(recipe)
+
+
+def test_keys_that_are_read_are_not_refused(tmp_path: Path) -> None:
+    """Also where a variant alone makes use of them."""
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "tokens: {unit: char, vocab_size: 300}\nvariants: [{name: bpe, set: {tokens.unit: bpe}}]\n"
+    )
+    assert load_recipe(recipe).tokens.vocab_size == 300
+    recipe.write_text("tokens: {unit: bpe, vocab_size: 300}\ntrain: {weight_decay: 0.1}\n")
+    assert load_recipe(recipe).tokens.vocab_size == 300
+
+
+def test_idle_keys_are_keys_of_their_sections() -> None:
+    for (section, key), (other, _) in READ_WITH.items():
+        assert {key, other} <= set(SECTIONS[section].model_fields)
+    for (section, key), other in READ_BESIDE.items():
+        assert {key, other} <= set(SECTIONS[section].model_fields)

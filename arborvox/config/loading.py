@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from arborvox.config.corpus import CorpusConfig
+from arborvox.config.idle_keys import refuse_idle_keys
 from arborvox.config.inheritance import Places, forget_below, merge_recipes
 from arborvox.config.migration import migrate_recipe
 from arborvox.config.mistakes import first_mistake
@@ -27,7 +28,9 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         key = _apply_override(data, override)
         forget_below(key, places)
         places[key] = told_override(override)
-    return validate_recipe(data, name=str(path), places=places)
+    recipe = validate_recipe(data, name=str(path), places=places)
+    refuse_idle_keys(data, recipe, places, str(path))
+    return recipe
 
 
 def load_resolved_recipe(path: Path, version: int) -> Recipe:

@@ -29,6 +29,8 @@ class TrainConfig(Section):
     encoder_learning_rate: float | None = Field(None, gt=0, le=100)  # of a pretrained encoder
     freeze_steps: int = Field(0, ge=0, le=10**9)  # first steps in which a pretrained encoder rests
     warmup_steps: int = Field(25000, ge=0, le=10**9)
+    # Masks, speeds, noises and dropout wait until the development error rate is below this share.
+    regularize_below: float | None = Field(None, gt=0, le=1)
     weight_decay: float = Field(0.01, ge=0, le=100)  # of adamw; adam has none
     clip: float = Field(5.0, gt=0, le=10**9)
     precision: Precision = "auto"

@@ -77,6 +77,7 @@ class Dropout(nn.Module):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
+        self.resting = False
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop from a tensor of any shape."""
@@ -104,8 +105,15 @@ class Dropout(nn.Module):
     @property
     def active(self) -> bool:
         """Say whether anything is dropped now."""
-        return self.training and self.rate > 0
+        return self.training and self.rate > 0 and not self.resting
 
     def extra_repr(self) -> str:
         """Name the rate."""
         return f"rate={self.rate}"
+
+
+def rest_dropout(model: nn.Module, *, resting: bool) -> None:
+    """Let all dropout of a network rest, or wake it up."""
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.resting = resting

@@ -5,8 +5,8 @@ to one rank of one world size. Here the order of an epoch is computed, so that a
 numbers, resuming costs nothing, and any number of processes can share it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,3 +111,9 @@ def stream_orders(
         for index in range(batch, len(plan)):
             yield plan.order(index, rank, world)
         epoch, batch = epoch + 1, 0
+
+
+def at_own_speed(orders: Iterable[Order]) -> Iterator[Order]:
+    """Yield the same batches with every utterance as it was spoken."""
+    for order in orders:
+        yield replace(order, speeds=(1.0,) * len(order.rows))

@@ -33,7 +33,7 @@ class TrainingData:
     cmvn: CMVN | None  # where the encoder normalizes by the training data
     cache: str | None
 
-    def training_reader(self, augment: AugmentConfig) -> BatchReader:
+    def training_reader(self, augment: AugmentConfig | None) -> BatchReader:
         """Return what makes training batches; masks are filled with what is normal."""
         fill = None if self.cmvn is None else self.cmvn.mean
         return BatchReader(self.train, self.input, augment, fill, self.cache)
