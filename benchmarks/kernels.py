@@ -1,36 +1,46 @@
 """What each kernel brings: whole training steps with it and without it, in one process, by turns.
 
-    python benchmarks/kernels.py [--size paper] [--utterances "10 s"] [--json results/kernels.json]
+    python benchmarks/kernels.py [--case "paper, 10 s"] [--json results/kernels.json]
 
-Steps are those of `arborvox train` (bf16, H-Softmax, dropout, fused AdamW). A version is the same
-network with one kernel left to torch, with all of them left to torch, or with its layers compiled
-(`train.compile`). All take a step each round, in an order that changes; a version's figure is the
-median over rounds of its time divided by the default's in the same round, with the quartiles. The
-default runs twice, which shows how much is noise. With --json the figures are written there and,
-as a page with the same tables, beside it. `--quick` only shows that all of it runs.
+Steps are those of `arborvox train` (bf16, H-Softmax, dropout, fused AdamW), of the sizes `paper`
+and `small`, and of two Conformer layers on the cached states of a frozen encoder (`states`). A
+version is the same network with one kernel left to torch, with all of them left to torch, or with
+its layers compiled (`train.compile`). All take a step each round, in an order that changes. A
+version's time is that of its fast rounds: the 20th percentile over the rounds on each of three
+batches, averaged, in CPU time; the default runs twice, which shows how much is noise. `--quick`
+only shows that all of it runs.
 """
 
 import argparse
 import copy
 import json
-import shlex
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from publishing import print_table, publish
 from timing import Case, Timing, describe_machine, interleave
-from training import DURATIONS_S, Batch, make_batches, make_model, make_step, random_durations_s
+from training import (
+    DURATIONS_S,
+    Batch,
+    make_batches,
+    make_model,
+    make_step,
+    make_tree,
+    random_durations_s,
+)
 
-from arborvox.config import TrainConfig
+from arborvox.config import FeaturesConfig, ModelConfig, TrainConfig
 from arborvox.hsoftmax import HierarchicalSoftmax
 from arborvox.model.asr import ASR
 from arborvox.model.kernels.dispatch import KERNELS, without_kernels
 from arborvox.model.memory import keep_freed_memory
+from arborvox.report.document import Cell, Table
 from arborvox.training.optimizer import make_optimizer
 
 DEFAULT = "default"
@@ -39,26 +49,54 @@ TORCH = "bf16 with torch's own operations"
 COMPILED = "torch.compile of the encoder's layers"
 REFERENCE = "H-Softmax by its PyTorch reference"
 
-Rows = list[tuple[str, ...]]
+STATES = "states"  # of a frozen encoder, read from disk
+CASES = [f"{size}, {kind}" for size in ("paper", "small", STATES) for kind in DURATIONS_S]
+NUM_BATCHES = 3
+FAST_ROUNDS = 20  # percentile
+
+WIDTH, LAYERS = 512, [3, 4, 5, 6]
+STATES_WIDTH = WIDTH * len(LAYERS)
+# As Whisper base; its weights are not needed where states are given.
+WHISPER = {
+    "model_type": "whisper",
+    "d_model": WIDTH,
+    "encoder_layers": 6,
+    "encoder_attention_heads": 8,
+    "encoder_ffn_dim": 2048,
+    "num_mel_bins": 80,
+}
+ON_STATES = {
+    "encoder": "pretrained",
+    "layers": LAYERS,
+    "width": 256,
+    "heads": 4,
+    "feed_forward": 1024,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+}
+FRAMES_A_STATE = 2
+
 Step = Callable[[Batch], None]
 
 
-@dataclass(frozen=True)
-class Table:
-    """Rows under a header; the first columns are words, the others numbers."""
+def make_states_model() -> ASR:
+    """Build what recipes put on a frozen encoder, which is told to expect states."""
+    torch.manual_seed(0)
+    tree = make_tree()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(WHISPER), encoding="utf-8")
+        config = ModelConfig.model_validate({"size": "small", "pretrained": folder, **ON_STATES})
+        model = ASR(config, FeaturesConfig(), tree.num_leaves, tree)
+    model.encoder.take_states()
+    return model
 
-    header: tuple[str, ...]
-    num_labels: int
-    rows: Rows
 
-    def as_json(self) -> dict[str, object]:
-        """Return what a file of results holds."""
-        return {"header": self.header, "num_labels": self.num_labels, "rows": self.rows}
-
-    def as_markdown(self) -> str:
-        """Return the table as a page shows it."""
-        rule = ["---"] * self.num_labels + ["---:"] * (len(self.header) - self.num_labels)
-        return "\n".join(f"| {' | '.join(row)} |" for row in (self.header, rule, *self.rows))
+def with_states(batch: Batch) -> Batch:
+    """Return the same utterances as states instead of frames."""
+    B, T, _ = batch.features.shape
+    states = torch.randn(B, T // FRAMES_A_STATE, STATES_WIDTH, dtype=torch.float16)
+    lens = (batch.feature_lens // FRAMES_A_STATE).clamp(max=states.shape[1])
+    return Batch(states, lens, batch.tokens, batch.token_lens)
 
 
 @contextmanager
@@ -72,9 +110,8 @@ def reference_output(model: ASR) -> Iterator[None]:
         model.output.kernel = kernel
 
 
-def make_versions(size: str, compiler: str) -> dict[str, Step]:
+def make_versions(model: ASR, compiler: str) -> dict[str, Step]:
     """Return every way to take a training step; all but the compiled one share a network."""
-    model = make_model(size, "hierarchical")
     step = make_step(model, make_optimizer(model, TrainConfig()), "bf16")
 
     def without(*names: str) -> Step:
@@ -115,100 +152,94 @@ def time_steps(
         place = iter(range(sys.maxsize))
         return lambda: step(batches[next(place) % len(batches)])
 
-    for name, step in versions.items():
-        print(f"first steps: {name}", flush=True)
+    for step in versions.values():
         for batch in batches:  # compiles, and fills the memory that a process keeps
             step(batch)
     cases = {name: case(step) for name, step in versions.items()}
-    return interleave(cases, budget_s=budget_s, sample_s=0, rounds=(3, 60), clock=clock)
+    return interleave(cases, budget_s=budget_s, sample_s=0, rounds=(6, 120), clock=clock)
 
 
-def ratios(times: Mapping[str, Timing], name: str) -> tuple[float, float, float]:
-    """Return the quartiles of a version's time over the default's, round by round."""
-    pairs = np.divide(times[name].samples_s, times[DEFAULT].samples_s)
-    low, middle, high = np.percentile(pairs, (25, 50, 75))
-    return float(low), float(middle), float(high)
+def fast_s(timing: Timing) -> float:
+    """Return the time of the fast rounds: what disturbs a step only makes it longer."""
+    samples = np.array(timing.samples_s)
+    by_batch = [samples[place::NUM_BATCHES] for place in range(NUM_BATCHES)]
+    return float(np.mean([np.percentile(times, FAST_ROUNDS) for times in by_batch]))
 
 
-def version_table(times: Mapping[str, Timing]) -> Table:
-    """Compare the whole versions."""
-    rows: Rows = []
-    for name in (DEFAULT, AGAIN, TORCH, COMPILED):
-        if name in times:
-            low, middle, high = ratios(times, name)
-            milliseconds = f"{times[name].median_s * 1e3:.0f}"
-            rows.append((name, milliseconds, f"{middle:.3f}", f"{low:.3f}–{high:.3f}"))
-    return Table(("version", "step, ms", "of the default", "quartiles"), 1, rows)
+def longer(times: Mapping[str, Timing], name: str) -> float:
+    """Return by what share a version's steps are longer than the default's, both of its runs."""
+    default_s = (fast_s(times[DEFAULT]) + fast_s(times[AGAIN])) / 2
+    return fast_s(times[name]) / default_s - 1
 
 
-def kernel_table(times: Mapping[str, Timing]) -> Table:
+def version_table(cases: Mapping[str, Mapping[str, Timing]]) -> Table:
+    """Compare the whole versions, a row for each case."""
+    names = [name for name in (AGAIN, TORCH, COMPILED) if all(name in t for t in cases.values())]
+    rows = tuple(
+        (
+            Cell(case),
+            Cell(f"{fast_s(times[DEFAULT]) * 1e3:.0f}"),
+            *(Cell(f"{1 + longer(times, name):.2f}") for name in names),
+        )
+        for case, times in cases.items()
+    )
+    return Table(("network, utterances", "default, ms", *names), rows, name="versions")
+
+
+def kernel_table(cases: Mapping[str, Mapping[str, Timing]]) -> Table:
     """Say what a step takes longer without each kernel, the greatest gain first."""
-    told = {**KERNELS, REFERENCE: "the output layer"}
-    found = {name: ratios(times, name) for name in told}
-    rows: Rows = [
-        (name, told[name], *(f"{100 * (ratio - 1):+.1f} %" for ratio in (middle, low, high)))
-        for name, (low, middle, high) in sorted(found.items(), key=lambda item: -item[1][1])
-    ]
-    header = ("left to torch", "what it computes", "longer step", "lower quartile", "upper")
-    return Table(header, 2, rows)
-
-
-def publish(path: Path, tables: Mapping[str, Table], times: Mapping[str, Timing]) -> None:
-    """Write the figures as JSON, and a page with the tables beside it."""
-    command = shlex.join(["python", *sys.argv])
-    machine = describe_machine()
-    figures = {
-        "arborvox_results": 1,
-        "command": command,
-        "source": "written by the command",
-        "environment": machine,
-        "samples": {name: timing.as_json() for name, timing in times.items()},
-        "tables": {name: table.as_json() for name, table in tables.items()},
-    }
-    path.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    parts = ["# What each kernel brings to a training step", f"Made by `{command}` on:"]
-    parts[-1] += " " + ", ".join(f"{name} {value}" for name, value in machine.items()) + "."
-    parts.append((__doc__ or "").split("\n\n")[-1].strip())
-    for name, table in tables.items():
-        mark = f"<!-- table: {path.name}#{name} -->"
-        parts.append(f"{mark}\n{table.as_markdown()}\n<!-- end -->")
-    path.with_suffix(".md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    print(f"wrote {path} and {path.with_suffix('.md')}")
+    told = {**KERNELS, REFERENCE: "the output layer", AGAIN: "nothing: this is noise"}
+    gains = {name: [longer(times, name) for times in cases.values()] for name in told}
+    rows = tuple(
+        (Cell(name), Cell(told[name]), *(Cell(f"{100 * share:+.1f} %") for share in gains[name]))
+        for name in sorted(told, key=lambda name: -max(gains[name]))
+    )
+    header = ("left to torch", "what it computes", *cases)
+    return Table(header, rows, num_labels=2, name="kernels")
 
 
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--size", choices=["tiny", "small", "paper"], default="paper")
-    parser.add_argument("--utterances", choices=list(DURATIONS_S), default="10 s")
+    parser.add_argument("--case", choices=CASES, action="append", help="may be given again")
     parser.add_argument("--batch-s", type=float, default=25.0, help="audio of a batch")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--budget-s", type=float, default=240.0, help="time for the rounds")
+    parser.add_argument("--budget-s", type=float, default=60.0, help="time for each case")
     parser.add_argument("--wall-clock", action="store_true", help="instead of the CPU's time")
     parser.add_argument("--compiler", default="inductor", help="torch.compile's backend, or none")
-    parser.add_argument("--json", type=Path, help="write the figures here, and a page beside it")
-    parser.add_argument("--quick", action="store_true", help="a few steps of a tiny network")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--quick", action="store_true", help="a few steps of small networks")
     options = parser.parse_args()
+    chosen = options.case or CASES
     if options.quick:
-        options.size, options.batch_s, options.budget_s = "tiny", 10.0, 1.0
+        chosen, options.batch_s, options.budget_s = [f"{STATES}, 1-2 s"], 10.0, 1.0
         options.compiler = "aot_eager"  # traces the layers, and generates no code
     torch.set_num_threads(options.threads)
     keep_freed_memory()
     print(", ".join(f"{name} {value}" for name, value in describe_machine().items()))
-    durations_s = np.sort(random_durations_s(options.utterances))
-    batches = make_batches(durations_s, count=3, batch_s=options.batch_s)
     # CPU time is disturbed less by other processes, but adds up over threads.
     by_wall = options.wall_clock or options.threads > 1
     clock = time.perf_counter if by_wall else time.process_time
-    versions = make_versions(options.size, options.compiler)
-    times = time_steps(versions, batches, options.budget_s, clock)
-    tables = {"versions": version_table(times), "kernels": kernel_table(times)}
-    rounds = len(times[DEFAULT].samples_s)
-    print(f"{options.threads} threads, {'wall clock' if by_wall else 'CPU time'}, {rounds} rounds")
+    times: dict[str, dict[str, Timing]] = {}
+    for case in chosen:
+        size, kind = case.split(", ")
+        batches = make_batches(np.sort(random_durations_s(kind)), NUM_BATCHES, options.batch_s)
+        model = make_states_model() if size == STATES else make_model(size, "hierarchical")
+        if size == STATES:
+            batches = [with_states(batch) for batch in batches]
+        times[case] = time_steps(
+            make_versions(model, options.compiler), batches, options.budget_s, clock
+        )
+        print(f"{case}: {len(times[case][DEFAULT].samples_s)} rounds", flush=True)
+    tables = {table.name: table for table in (version_table(times), kernel_table(times))}
     for table in tables.values():
-        print(f"\n{table.as_markdown()}")
+        print_table(table)
     if options.json:
-        publish(options.json, tables, times)
+        samples = {
+            case: {name: timing.as_json() for name, timing in versions.items()}
+            for case, versions in times.items()
+        }
+        publish(options.json, tables, samples=samples)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from arborvox.model import attention
 from arborvox.model.attention import RelativeSelfAttention, sinusoids
-from arborvox.model.dropout import Dropout, dropout_mask
+from arborvox.model.dropout import dropout_mask
 from arborvox.model.encoders.subsampling import Subsampling
 from arborvox.model.kernels.ctc import CTCLoss
 from arborvox.model.kernels.depthwise import DepthwiseConvolution
@@ -127,22 +127,8 @@ def feed_forward_cases(rows: int, width: int = 256, hidden: int = 2048) -> dict[
     }
 
 
-def residual_cases(rows: int, width: int = 256) -> dict[str, Case]:
-    """Dropout, sum and norm in one kernel, or in torch's passes."""
-    part, norm = Dropout(0.1), nn.LayerNorm(width).to(BF16)
-    x = torch.randn(rows, width, dtype=BF16, requires_grad=True)
-
-    def add(x: Tensor) -> Tensor:
-        return part.add_and_normalize(x, x, norm)[1]
-
-    return {
-        "kernel": with_backward(add, x),
-        "torch": with_backward(lambda x: by_torch(lambda: add(x)), x),
-    }
-
-
 def front_end_cases(batch: int, num_frames: int, channels: int) -> dict[str, Case]:
-    """The front end with the first convolution as a kernel, a product, and a convolution."""
+    """The front end with the first convolution as a product over patches, and as a convolution."""
     layer = Subsampling(80, channels, 256).to(BF16)
     x = torch.randn(batch, num_frames, 80, dtype=BF16)
     lens = torch.full((batch,), num_frames)
@@ -152,12 +138,8 @@ def front_end_cases(batch: int, num_frames: int, channels: int) -> dict[str, Cas
         out: Tensor = layer.project(seen.permute(0, 2, 3, 1).flatten(2))
         return out
 
-    def patches(x: Tensor) -> Tensor:
-        return by_torch(lambda: layer(x, lens)[0])
-
     return {
-        "kernel, channels last": with_backward(lambda x: layer(x, lens)[0], x),
-        "patches, channels last": with_backward(patches, x),
+        "patches, channels last": with_backward(lambda x: layer(x, lens)[0], x),
         "two convolutions": with_backward(convolutions, x),
     }
 
@@ -198,7 +180,6 @@ def main() -> None:
         "depthwise convolution, 10 x 249 frames": depthwise_cases(10, 249),
         "convolution module, 10 x 249 frames": convolution_module_cases(10, 249),
         "feed-forward, 2490 x 256 x 2048": feed_forward_cases(2490),
-        "residual and norm, 2490 x 256": residual_cases(2490),
         "CTC, 10 x 249 frames, 120 tokens": ctc_cases(10, 249, 120),
         "front end, 10 x 1000 frames, 64 channels": front_end_cases(10, 1000, 64),
         "front end, 10 x 1000 frames, 256 channels": front_end_cases(10, 1000, 256),

@@ -121,10 +121,13 @@ def _make_batch(durations_s: NDArray[np.float64]) -> Batch:
 def make_model(size: str, output: str) -> ASR:
     """Build a network with the same weights every time."""
     torch.manual_seed(0)
-    counts = [1 + 100_000 // (rank + 1) for rank in range(NUM_TOKENS)]  # Zipf, as units are
     config = ModelConfig.model_validate({"size": size, "output": output})
-    tree = HuffmanTree.from_counts(counts)
-    return ASR(config, FeaturesConfig(num_mels=NUM_MELS), NUM_TOKENS, tree)
+    return ASR(config, FeaturesConfig(num_mels=NUM_MELS), NUM_TOKENS, make_tree())
+
+
+def make_tree() -> HuffmanTree:
+    """Build a tree over counts that fall as those of units do (Zipf)."""
+    return HuffmanTree.from_counts([1 + 100_000 // (rank + 1) for rank in range(NUM_TOKENS)])
 
 
 def make_step(

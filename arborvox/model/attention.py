@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.model.kernels.attention import Attention
 from arborvox.model.kernels.dispatch import suits_kernel
 from arborvox.model.kernels.relative import RelativeAttention
 
@@ -18,10 +17,6 @@ MAX_PLAIN_KEYS = 2048
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return softmax(q k' + bias) v; (B, H, Q, E), (B, H, K, E), (B, H, K, d) -> (B, H, Q, d)."""
     if q.device.type == "cpu" and k.shape[-2] <= MAX_PLAIN_KEYS:
-        # One step of a search is too short to be worth the call of a kernel.
-        if suits_kernel("attention", q) and torch.is_grad_enabled():
-            out: Tensor = Attention.apply(q, k, v, bias)  # type: ignore[no-untyped-call]
-            return out
         return attend_plainly(q, k, v, bias)
     return attend_fused(q, k, v, bias)
 

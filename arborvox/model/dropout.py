@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from arborvox.kernels.compiling import exact_kernel
 from arborvox.model.kernels.dispatch import suits_kernel
-from arborvox.model.kernels.residual import AddAndNormalize
 
 # 16 random bits decide about one element, so a rate is kept to 1 / 65536.
 LEVELS = 1 << 16
@@ -92,13 +91,7 @@ class Dropout(nn.Module):
     def add_and_normalize(
         self, residual: Tensor, x: Tensor, norm: nn.LayerNorm, scale: float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        """Return residual + scale * dropout(x), and its norm, in one pass over memory."""
-        fits = suits_kernel("residual", x) and suits_kernel("residual", residual)
-        if self.active and fits:
-            made: tuple[Tensor, Tensor] = AddAndNormalize.apply(  # type: ignore[no-untyped-call]
-                residual, x, norm.weight, norm.bias, norm.eps, self.rate, scale
-            )
-            return made
+        """Return residual + scale * dropout(x), and its norm."""
         total = self.add_to(residual, x, scale)
         return total, norm(total)
 

@@ -10,7 +10,6 @@ from arborvox.model.dropout import Dropout
 from arborvox.model.kernels.activation import silu_dropout
 from arborvox.model.kernels.depthwise import DepthwiseConvolution
 from arborvox.model.kernels.dispatch import suits_kernel
-from arborvox.model.kernels.gating import GatedFrames, NormalizedSilu
 
 
 @dataclass(frozen=True)
@@ -71,27 +70,14 @@ class ConvolutionModule(nn.Module):
     def forward(self, x: Tensor, padding: Padding | None) -> Tensor:
         """Mix neighboring frames, (B, T, D) -> (B, T, D)."""
         mixed = self._convolve(self._gate(x, padding))
-        out: Tensor = self.contract(self._activate(mixed))
+        out: Tensor = self.contract(functional.silu(self.norm(mixed)))
         return out
 
     def _gate(self, x: Tensor, padding: Padding | None) -> Tensor:
         """Let each frame choose what it passes on; padding passes on zeros."""
-        frames = None if padding is None else padding.frames
-        if suits_kernel("gating", x, cast=True):
-            wide = functional.linear(x, self.expand.weight)  # (B, T, 2D)
-            gated: Tensor = GatedFrames.apply(wide, self.expand.bias, frames)  # type: ignore[no-untyped-call]
-            return gated
         passed = functional.glu(self.expand(x), dim=-1)
         # The edge of an utterance looks like zeros.
-        return passed if frames is None else passed.masked_fill(frames, 0)
-
-    def _activate(self, x: Tensor) -> Tensor:
-        """Normalize each frame and activate it."""
-        norm = self.norm
-        if suits_kernel("normalized_silu", x):
-            activated: Tensor = NormalizedSilu.apply(x, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
-            return activated
-        return functional.silu(norm(x))
+        return passed if padding is None else passed.masked_fill(padding.frames, 0)
 
     def _convolve(self, x: Tensor) -> Tensor:
         """Convolve each channel over time, (B, T, D) -> (B, T, D)."""

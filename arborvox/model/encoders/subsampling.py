@@ -5,8 +5,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.errors import ArborvoxError
-from arborvox.model.kernels.dispatch import suits_kernel
-from arborvox.model.kernels.front_end import FirstConvolution
 
 FRAMES_A_STATE = 4
 
@@ -56,13 +54,8 @@ class Subsampling(nn.Module):
 
         With one channel in, torch's convolution is slow and always answers channels first; the
         second convolution would then have to copy this, the largest tensor of the network. So it
-        is a kernel of ours, or a matrix product over 3x3 patches.
+        is a matrix product over 3x3 patches.
         """
-        if suits_kernel("front_end", features, cast=True) and not features.requires_grad:
-            rectified: Tensor = FirstConvolution.apply(  # type: ignore[no-untyped-call]
-                features, self.first.weight.flatten(1), self.first.bias
-            )
-            return rectified.permute(0, 3, 1, 2)
         patches = features.unfold(1, 3, 2).unfold(2, 3, 2)  # (B, T1, M1, 3, 3)
         rows = functional.linear(
             patches.reshape(-1, 9), self.first.weight.flatten(1), self.first.bias

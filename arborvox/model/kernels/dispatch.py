@@ -8,14 +8,9 @@ from torch import Tensor
 
 # What each computes in one pass over memory; without it the network computes the same by torch.
 KERNELS = {
-    "front_end": "the front end's first convolution and its ReLU",
     "relative_attention": "the encoder's self-attention with relative positions",
-    "attention": "the softmax and its gradient in all other attention",
     "feed_forward": "bias, SiLU and dropout between two linear layers",
-    "gating": "bias, gated linear unit and padding of the convolution module",
     "depthwise": "the depthwise convolution over time",
-    "normalized_silu": "LayerNorm and SiLU of the convolution module",
-    "residual": "dropout, residual sum and LayerNorm between layers",
     "dropout": "the random mask of all other dropout",
     "ctc": "the CTC loss and its gradient",
 }

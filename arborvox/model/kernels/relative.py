@@ -14,8 +14,8 @@ from torch.autograd.function import Function, once_differentiable
 
 from arborvox.kernels.compiling import kernel
 from arborvox.kernels.threads import run_split
-from arborvox.model.kernels.attention import softmax_backward_in_place, softmax_in_place
 from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
+from arborvox.model.kernels.scores import softmax_backward_in_place, softmax_in_place
 
 # Fewer utterances than this are not worth waking a thread for.
 UTTERANCES_PER_THREAD = 1

@@ -43,20 +43,20 @@ def test_torch_computes_what_a_kernel_does(
         torch_steps, torchs = loss_and_gradients(model, batch)
     assert steps != torch_steps or not same_bits(ours, torchs), "nothing was switched off"
     # Where dropout is in the kernel, other elements are dropped.
-    drawn = name in ("feed_forward", "residual", "dropout")
+    drawn = name in ("feed_forward", "dropout")
     torch.testing.assert_close(torchs[0], ours[0], rtol=0.2 if drawn else 0.01, atol=0)
     assert same_bits(loss_and_gradients(model, batch)[1], ours)
 
 
 def test_kernels_are_for_their_type_on_a_cpu() -> None:
     x = torch.zeros(2, dtype=torch.bfloat16)
-    assert suits_kernel("gating", x)
-    assert not suits_kernel("gating", x.float())
-    assert not suits_kernel("gating", x.to("meta"))
+    assert suits_kernel("depthwise", x)
+    assert not suits_kernel("depthwise", x.float())
+    assert not suits_kernel("depthwise", x.to("meta"))
     assert suits_kernel("dropout", x.double(), dtype=None)
     with torch.autocast("cpu", torch.bfloat16):
-        assert suits_kernel("gating", x.float(), cast=True)
-        assert not suits_kernel("gating", x.float())
+        assert suits_kernel("depthwise", x.float(), cast=True)
+        assert not suits_kernel("depthwise", x.float())
 
 
 def test_a_kernel_that_does_not_exist_cannot_be_left_out() -> None:

@@ -1,12 +1,10 @@
-"""Attention on a CPU in bfloat16: two products, and one pass over the scores between them."""
+"""The softmax over attention scores and its gradient, in bfloat16: one pass over each row."""
 
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.autograd.function import Function, once_differentiable
 
 from arborvox.kernels.compiling import exact_kernel, kernel
 from arborvox.kernels.gate_math import LEAST_EXPONENT, exp_float32
@@ -16,35 +14,6 @@ from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
 # Fewer rows of scores than this are not worth waking a thread for.
 ROWS_PER_THREAD = 256
 NO_BIAS = np.zeros((1, 1, 1), np.uint16)
-
-
-class Attention(Function):
-    """Compute softmax(q k' + bias) v: (B, H, Q, E), (B, H, K, E), (B, H, K, d) -> (B, H, Q, d).
-
-    The bias broadcasts over the heads, (.., 1, Q or 1, K) or (Q, K), and has no gradient.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-        shape = (*q.shape[:3], v.shape[3])
-        queries, keys, values = (x.flatten(0, 1) for x in (q, k, v))  # (B * H, .., ..)
-        weights = torch.bmm(queries, keys.transpose(1, 2))  # (B * H, Q, K), at first scores
-        softmax_in_place(weights, bias, q.shape[1] * q.shape[2])
-        ctx.save_for_backward(queries, keys, values, weights)
-        return torch.bmm(weights, values).view(shape)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        queries, keys, values, weights = ctx.saved_tensors
-        B, H = grad.shape[:2]
-        grad = grad.flatten(0, 1)
-        gradients = torch.bmm(grad, values.transpose(1, 2))  # of the weights, then of the scores
-        softmax_backward_in_place(weights, gradients)
-        for_q = torch.bmm(gradients, keys).view(B, H, *queries.shape[1:])
-        for_k = torch.bmm(gradients.transpose(1, 2), queries).view(B, H, *keys.shape[1:])
-        for_v = torch.bmm(weights.transpose(1, 2), grad).view(B, H, *values.shape[1:])
-        return for_q, for_k, for_v, None
 
 
 def softmax_in_place(scores: Tensor, bias: Tensor | None, rows_per_bias: int) -> None:
