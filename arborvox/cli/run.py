@@ -30,6 +30,13 @@ def run(
             "stays.",
         ),
     ] = None,
+    pretrained: Annotated[
+        str | None,
+        typer.Option(
+            "--pretrained",
+            help="Put this pretrained encoder under every variant: a folder, or a name of the hub.",
+        ),
+    ] = None,
     test_languages: Annotated[
         str | None,
         typer.Option("--test-languages", help="Never heard in training, such as fin,abk (UCLA)."),
@@ -40,11 +47,13 @@ def run(
     What is done already is kept as long as its settings and inputs do not change; what was
     stopped goes on from its last checkpoint.
     """
+    from arborvox.config import put_on_pretrained
     from arborvox.console import say
     from arborvox.pipeline.experiment import run_experiment
     from arborvox.pipeline.stages import RunInterruptedError
 
-    words = list(overrides or ())
+    words = put_on_pretrained(pretrained) if pretrained is not None else []
+    words += overrides or ()
     if test_languages is not None:
         words.append(_choose_test_languages(test_languages))
     try:

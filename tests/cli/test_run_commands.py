@@ -1,5 +1,6 @@
 """`arborvox run` and `arborvox report` on the command line."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,11 @@ import typer
 from typer.testing import CliRunner
 
 from arborvox.cli.run import register
+from arborvox.config import load_recipe
 from arborvox.errors import ArborvoxError
 from arborvox.pipeline import experiment
+
+OWN = Path(__file__).parents[2] / "recipes/own.yaml"
 
 
 @pytest.fixture
@@ -79,3 +83,19 @@ def test_test_languages_are_codes_of_a_corpus_that_has_them(
     assert isinstance(result.exception, ArborvoxError)
     assert message in str(result.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_pretrained_encoder_is_put_under_the_recipe_and_settings_stand_above_it(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Sequence[str]] = []
+
+    def note(recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[str]) -> None:
+        asked.append(overrides)
+
+    monkeypatch.setattr("arborvox.pipeline.experiment.run_experiment", note)
+    words = ["run", str(OWN), "--out", str(tmp_path), "--pretrained", "some/name"]
+    result = CliRunner().invoke(app, [*words, "--set", "model.freeze=none"])
+    assert result.exception is None, result.exception
+    model = load_recipe(OWN, asked[0]).model
+    assert (model.encoder, model.pretrained, model.freeze) == ("pretrained", "some/name", "none")
