@@ -29,7 +29,8 @@ from arborvox.cli import (
 from arborvox.errors import ArborvoxError, harmless
 from arborvox.version import VERSION
 
-USUAL = "run prepare tokens tree train lm tune decode score compare report transcribe align serve".split()
+USUAL = """run prepare tokens tree train lm tune decode score compare report
+transcribe align serve""".split()
 
 
 class InOrderOfUse(TyperGroup):

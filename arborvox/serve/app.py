@@ -37,7 +37,7 @@ def make_app(service: Service) -> ASGIApp:
         Route("/v1/examples/{number:int}", _example),
         Route("/v1/documents/{format}", write_document, methods=["POST"]),
         transcriptions,
-        WebSocketRoute("/v1/listen", Listening(service)),
+        WebSocketRoute("/v1/listen", Listening(service).listen),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_route, ApiError: _refuse})
     app.state.service = service

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from multiprocessing.connection import Connection
 
 from arborvox import audio
@@ -84,7 +84,7 @@ class Decoders:
         self._most_idle = most_idle
         self._idle: list[Child] = []
 
-    async def segments(self, task: FileTask) -> AsyncIterator[SpeechSegment | FileEnd]:
+    async def segments(self, task: FileTask) -> AsyncGenerator[SpeechSegment | FileEnd, None]:
         """Yield the speech of a recording as it is decoded, then its end.
 
         Nothing is read ahead but what a pipe holds. Raises UnreadableRecording.

@@ -101,8 +101,8 @@ class Guard:
             await self._refuse(scope, receive, send_marked, trace, error)
         except Exception:
             log.exception("fault", extra={"request": trace.id, "path": trace.path})
-            error = ApiError(500, "This is a fault of the server; its log says more.")
-            await self._refuse(scope, receive, send_marked, trace, error)
+            fault = ApiError(500, "This is a fault of the server; its log says more.")
+            await self._refuse(scope, receive, send_marked, trace, fault)
         finally:
             self.gate.num_running -= 1
             self._note(scope, trace)

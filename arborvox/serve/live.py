@@ -11,7 +11,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ CONFIG_KEYS = frozenset(
 )
 GOING_AWAY, REFUSED, TOO_BUSY = 1001, 1008, 1013
 
+Frames = asyncio.Queue[bytes | Exception | None]
+
 
 class Listening:
     """The route."""
@@ -46,7 +48,7 @@ class Listening:
         """Note who recognizes."""
         self.service = service
 
-    async def __call__(self, websocket: WebSocket) -> None:
+    async def listen(self, websocket: WebSocket) -> None:
         """Listen until the client has said all, or has left."""
         await websocket.accept()
         try:
@@ -61,19 +63,19 @@ class Listening:
 
     async def _listen(self, websocket: WebSocket) -> None:
         session = await self._configure(websocket)
-        frames: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING_FRAMES)
-        async with asyncio.TaskGroup() as tasks:
-            reader = tasks.create_task(self._read(websocket, frames))
-            try:
-                while (frame := await frames.get()) is not None:
-                    if self.service.gate.is_closed:
-                        break
-                    reply = await session.hear(frame, in_hurry=not frames.empty())
-                    await websocket.send_json(reply, mode="text")
-                await websocket.send_json(await session.finish())
-            finally:
-                reader.cancel()
-        session.count()
+        frames: Frames = asyncio.Queue(WAITING_FRAMES)
+        reader = asyncio.create_task(self._read(websocket, frames))
+        try:
+            while (frame := await frames.get()) is not None:
+                if isinstance(frame, Exception):
+                    raise frame
+                if self.service.gate.is_closed:
+                    break
+                await websocket.send_json(await session.hear(frame, in_hurry=not frames.empty()))
+            await websocket.send_json(await session.finish())
+        finally:
+            reader.cancel()
+            session.count()
         await websocket.close(GOING_AWAY if self.service.gate.is_closed else 1000)
 
     async def _configure(self, websocket: WebSocket) -> "Session":
@@ -95,7 +97,7 @@ class Listening:
                 check_token(token, websocket.headers)
             elif not isinstance(given, str) or not same_token(token, given):
                 raise ApiError(401, "That is not this server's token.")
-        rate = config.get("sample_rate")
+        rate = config.get("sample_rate", 0)
         if type(rate) not in (int, float) or not LEAST_RATE <= rate <= MOST_RATE or rate % 1:
             raise wrong("sample_rate", f"sample_rate is a number in {LEAST_RATE}..{MOST_RATE}.")
         alternatives = config.get("max_alternatives", 0)
@@ -109,20 +111,16 @@ class Listening:
         wishes = read_wishes(texts, self.service.models, alternatives=alternatives)
         return Session(self.service, wishes, int(rate))
 
-    async def _read(self, websocket: WebSocket, frames: "asyncio.Queue[bytes | None]") -> None:
-        """Put what comes into the queue; None is the end."""
-        while True:
-            async with asyncio.timeout(self.service.limits.idle_s):
-                message = await websocket.receive()
-            if message["type"] == "websocket.disconnect":
-                raise WebSocketDisconnect
-            if message.get("bytes") is not None:
-                await frames.put(message["bytes"])
-            elif _parse(message.get("text")).get("eof"):
-                await frames.put(None)
-                return
-            else:
-                raise wrong("message", 'After the config come samples, and {"eof": 1} at the end.')
+    async def _read(self, websocket: WebSocket, frames: Frames) -> None:
+        """Put what comes into the queue; None is the end, an error what went wrong."""
+        frame: bytes | Exception | None = b""
+        while isinstance(frame, bytes):
+            try:
+                async with asyncio.timeout(self.service.limits.idle_s):
+                    frame = _frame(await websocket.receive())
+            except (ApiError, TimeoutError, WebSocketDisconnect) as error:
+                frame = error
+            await frames.put(frame)
 
 
 class Session:
@@ -201,6 +199,18 @@ def _as_vosk(heard: Sequence[Heard], alternatives: int) -> dict[str, Any]:
         for word in each.segment.words
     ]
     return {"result": words, "text": text}
+
+
+def _frame(message: Mapping[str, Any]) -> bytes | None:
+    """Return the samples of a message, or None for the end."""
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect
+    data: bytes | None = message.get("bytes")
+    if data is not None:
+        return data
+    if _parse(message.get("text")).get("eof"):
+        return None
+    raise wrong("message", 'After the config come samples, and {"eof": 1} at the end.')
 
 
 def _parse(text: str | None) -> dict[str, Any]:

@@ -179,7 +179,10 @@ def _heard(
     best, tokenizer = found[0], recognizer.engine.tokenizer
     logs = [math.log(max(confidence, 1e-10)) for confidence in best.confidences]
     alternatives = found[: wishes.alternatives]
-    times_s = best.times_s(recognizer.engine.frame_s) or [(None, None)] * len(best.tokens)
+    known_s = best.times_s(recognizer.engine.frame_s)
+    times_s: Sequence[tuple[float | None, float | None]] = known_s or (
+        [(None, None)] * len(best.tokens)
+    )
     return Heard(
         segment=recognizer.segment(speech, best),
         tokens=best.tokens,

@@ -1,7 +1,6 @@
 """The server as a process: its address, its connections, and how it stops."""
 
 import asyncio
-import contextlib
 import socket
 from dataclasses import replace
 from types import FrameType

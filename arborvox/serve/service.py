@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +67,7 @@ class Service:
         self._stack.close()
 
     @contextlib.contextmanager
-    def session(self) -> Any:
+    def session(self) -> Iterator[None]:
         """Let one more person speak, or refuse."""
         if self.num_sessions >= self.limits.sessions:
             raise ApiError(429, "Too many people are speaking; try again later.")
@@ -94,7 +94,7 @@ class Service:
         finally:
             self._num_admitted -= 1
 
-    async def transcribe(self, path: Path, wishes: Wishes) -> AsyncIterator[Heard | FileEnd]:
+    async def transcribe(self, path: Path, wishes: Wishes) -> AsyncGenerator[Heard | FileEnd, None]:
         """Yield what is heard in a recording, segment by segment, then its end."""
         facts = self.models[wishes.model]
         task = FileTask(path, facts.sampling_rate, facts.max_segment_s, self.limits.duration_s)

@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from email.message import Message as HeaderParser
 from pathlib import Path
@@ -55,7 +55,9 @@ class Form:
         return values[0] if values else None
 
 
-async def body_chunks(headers: Headers, receive: Receive, limits: Limits) -> AsyncIterator[bytes]:
+async def body_chunks(
+    headers: Headers, receive: Receive, limits: Limits
+) -> AsyncGenerator[bytes, None]:
     """Yield a request's body, no more than is allowed and no slower than is allowed."""
     most = limits.upload_mb << 20
     too_large = ApiError(413, f"The request is larger than {limits.upload_mb} MiB.")
