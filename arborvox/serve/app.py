@@ -2,7 +2,6 @@
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -20,10 +19,8 @@ from arborvox.serve.transcriptions import Transcriptions
 from arborvox.version import VERSION
 
 
-def make_app(service: Service) -> ASGIApp:
+def make_app(service: Service, page: PageFiles) -> ASGIApp:
     """Put the routes together, behind the guard."""
-    page = PageFiles(service.config.words)
-    transcriptions = Route("/v1/audio/transcriptions", Transcriptions(service), methods=["POST"])
     routes = [
         Route("/", page.index),
         Route("/favicon.ico", page.icon),
@@ -36,19 +33,18 @@ def make_app(service: Service) -> ASGIApp:
         Route("/v1/examples", _examples),
         Route("/v1/examples/{number:int}", _example),
         Route("/v1/documents/{format}", write_document, methods=["POST"]),
-        transcriptions,
+        Route("/v1/audio/transcriptions", Transcriptions(service), methods=["POST"]),
         WebSocketRoute("/v1/listen", Listening(service).listen),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_route, ApiError: _refuse})
     app.state.service = service
-    guard = Middleware(
-        Guard,
+    return Guard(
+        app,
         hosts=service.config.hosts,
         token=service.config.token,
         gate=service.gate,
         metrics=service.metrics,
     )
-    return guard.cls(app, *guard.args, **guard.kwargs)
 
 
 def _service(request: Request) -> Service:

@@ -1,6 +1,6 @@
 """The page's files, read once; nothing else on the disk can be asked for."""
 
-import mimetypes
+import json
 from importlib import resources
 from pathlib import Path
 
@@ -56,14 +56,12 @@ class PageFiles:
     def _answer(self, name: str) -> Response:
         if name not in self._files:
             raise ApiError(404, "The page has no such file.")
-        kind = _KINDS.get(Path(name).suffix) or mimetypes.guess_type(name)[0]
+        kind = _KINDS[Path(name).suffix]
         return Response(self._files[name], media_type=kind, headers={"Cache-Control": "no-cache"})
 
 
 def _translated(path: Path, english: bytes) -> bytes:
     """Check a translation: it may lack words, but has none that the page does not know."""
-    import json
-
     known, given = json.loads(english), read_json(path, most_mib=1)
     if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
         raise ArborvoxError(f"{path} must be a JSON object of texts, as the page's {WORDS} is.")

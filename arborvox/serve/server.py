@@ -14,6 +14,7 @@ from arborvox.console import say
 from arborvox.errors import ArborvoxError
 from arborvox.serve.app import make_app
 from arborvox.serve.guard import Gate
+from arborvox.serve.page_files import PageFiles
 from arborvox.serve.refusals import ApiError
 from arborvox.serve.service import Service
 from arborvox.serve.settings import Limits, ServeConfig
@@ -31,9 +32,10 @@ def serve(config: ServeConfig, options: dict[str, Any]) -> None:
 
 
 async def _serve(config: ServeConfig, options: dict[str, Any], listener: socket.socket) -> None:
+    page = PageFiles(config.words)  # a mistake in its words is told before models are loaded
     async with Service(config, options) as service:
         settings = uvicorn.Config(
-            make_app(service),
+            make_app(service, page),
             http=_protocol(config.limits),
             ws="websockets-sansio",
             ws_max_size=MOST_MESSAGE_BYTES,

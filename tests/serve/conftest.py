@@ -20,7 +20,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "tree": make_checkpoint(
             folder / "tree", units=units, languages=("ca", "es"), language_tags=True,
-            max_duration_s=6.0, output="hierarchical", ctc="hierarchical", decode={"beam": 3}, seed=5,
+            max_duration_s=6.0, output="hierarchical", ctc="hierarchical", seed=5,
+            decode={"beam": 3},
         ),
         "plain": make_checkpoint(
             folder / "plain", max_duration_s=6.0, decoder="none", output="softmax", ctc="softmax"

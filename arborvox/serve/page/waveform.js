@@ -31,7 +31,7 @@ export function draw(canvas, sound, start, end, marked = null) {
   canvas.style.blockSize = `${HEIGHT}px`;
   const pen = canvas.getContext("2d");
   pen.scale(scale, scale);
-  const style = getComputedStyle(canvas);
+  const style = getComputedStyle(document.documentElement);
   const peaks = peaksOf(sound, start, end, width);
   const loudest = Math.max(0.05, ...peaks.map(([low, high]) => Math.max(-low, high)));
   const half = HEIGHT / 2;
