@@ -59,9 +59,9 @@ class Recognizer:
                 batch.append(speech)
                 longest = max(len(waiting.samples) for waiting in batch)
                 if longest * (len(batch) + 1) > self.engine.config.batch_s * rate_s:
-                    segments += self._recognize(batch)
+                    segments += self.recognize(batch)
                     batch = []
-            segments += self._recognize(batch)
+            segments += self.recognize(batch)
         return Transcript(counted.num_samples / rate_s, tuple(segments))
 
     def stream(self, sound: Sound, rate: int | None = None) -> Iterator[Segment]:
@@ -74,7 +74,7 @@ class Recognizer:
         with naming_the_recording(sound):
             blocks = sound_blocks(sound, rate, rate_s)
             for speech in split_at_pauses(blocks, rate_s, self.max_segment_s):
-                yield from self._recognize([speech])
+                yield from self.recognize([speech])
 
     def transcribe_spans(
         self, sound: Sound, spans: Sequence[tuple[float, float]], rate: int | None = None
@@ -89,7 +89,7 @@ class Recognizer:
         batch: list[tuple[int, SpeechSegment]] = []
 
         def finish() -> None:
-            segments = self._recognize([speech for _, speech in batch])
+            segments = self.recognize([speech for _, speech in batch])
             for (number, _), segment in zip(batch, segments, strict=True):
                 found.setdefault(number, []).append(segment)
             batch.clear()
@@ -109,11 +109,13 @@ class Recognizer:
         whole = [_joined(span, found.get(n, [])) for n, span in enumerate(sorted(spans))]
         return Transcript(counted.num_samples / rate_s, tuple(whole))
 
-    def _recognize(self, batch: Sequence[SpeechSegment]) -> list[Segment]:
+    def recognize(self, batch: Sequence[SpeechSegment]) -> list[Segment]:
+        """Recognize stretches of speech together, each as a segment."""
         found = self.engine.recognize([self.engine.features(speech.samples) for speech in batch])
-        return [self._segment(*pair) for pair in zip(batch, found, strict=True)]
+        return [self.segment(*pair) for pair in zip(batch, found, strict=True)]
 
-    def _segment(self, speech: SpeechSegment, found: Hypothesis) -> Segment:
+    def segment(self, speech: SpeechSegment, found: Hypothesis) -> Segment:
+        """Write down what was found in a stretch of speech, with times in its recording."""
         tokenizer = self.engine.tokenizer
         length_s = len(speech.samples) / self.engine.input.sampling_rate
         return Segment(

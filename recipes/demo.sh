@@ -25,3 +25,9 @@ for language in es it ro; do
 done
 echo
 echo "The report: $out/report/report.html"
+echo "Serve these models, with these sentences to play on the page:"
+echo "  $arborvox serve $out/runs/h-softmax/seed-0/train $out/runs/softmax/seed-0/train \\"
+for language in es it ro; do
+  clip=$(ls "$new/corpus/$language/clips/"*.flac)
+  echo "    --example $clip$([ "$language" = ro ] || echo " \\")"
+done

@@ -20,6 +20,7 @@ from arborvox.cli import (
     prepare,
     run,
     score,
+    serve,
     tokens,
     train,
     tree,
@@ -28,7 +29,8 @@ from arborvox.cli import (
 from arborvox.errors import ArborvoxError, harmless
 from arborvox.version import VERSION
 
-USUAL = "run prepare tokens tree train lm tune decode score compare report transcribe align".split()
+USUAL = """run prepare tokens tree train lm tune decode score compare report
+transcribe align serve""".split()
 
 
 class InOrderOfUse(TyperGroup):
@@ -82,7 +84,21 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (run, prepare, tokens, tree, train, lm, tune, decode, align, score, config, doctor):
+for module in (
+    run,
+    prepare,
+    tokens,
+    tree,
+    train,
+    lm,
+    tune,
+    decode,
+    align,
+    serve,
+    score,
+    config,
+    doctor,
+):
     module.register(app)
 
 

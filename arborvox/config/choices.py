@@ -53,6 +53,8 @@ VariantRole = Literal["compare", "pretrain"]
 OutputFormat = Literal["txt", "json", "srt", "vtt", "eaf", "textgrid"]
 AlignmentFormat = Literal["textgrid", "eaf", "json", "ctm"]
 DependentTier = Literal["words", "units", "confidence"]
+ResponseFormat = Literal["json", "text", "srt", "vtt", "verbose_json", "eaf", "textgrid"]
+TimestampGranularity = Literal["word", "segment"]
 
 
 def values_of(choice: object) -> tuple[str, ...]:

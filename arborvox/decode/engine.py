@@ -1,7 +1,10 @@
 """A checkpoint and the user's wishes, ready to turn features into hypotheses."""
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,9 +17,9 @@ from arborvox.decode.ctc import align_hypothesis
 from arborvox.decode.device import choose_device
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.inventory import load_inventory
-from arborvox.decode.language_model import load_language_model
+from arborvox.decode.language_model import LanguageModel, load_language_model
 from arborvox.decode.network import CtcScores, Encoded, Network
-from arborvox.decode.searches import SEARCHES, choose_search
+from arborvox.decode.searches import SEARCHES, Found, choose_search
 from arborvox.decode.settings import BeamSettings
 from arborvox.errors import ArborvoxError
 from arborvox.kernels.compiling import CompileNotice
@@ -32,29 +35,58 @@ class Engine:
         self.folder, self.checksums = loaded.folder, loaded.checksums
         self.tokenizer, self.input = loaded.tokenizer, loaded.model.encoder.input
         self.frame_s = loaded.model.encoder.state_s  # seconds that an encoder state stands for
-        self.config = _settle(config, loaded)
+        self._asked, self._tuned = config, loaded.recipe.decode
         model = loaded.model
-        try:
-            self.mode = choose_search(
-                self.config, has_ctc=model.ctc is not None, has_decoder=model.decoder is not None
-            )
-        except ArborvoxError as error:
-            raise ArborvoxError(f"{loaded.folder}: {error}") from None
-        self.search = SEARCHES[self.mode]
-        lm = None
+        self._has_ctc, self._has_decoder = model.ctc is not None, model.decoder is not None
+        self._lm: LanguageModel | None = None
+        self._choose(config)
         if self.config.lm is not None:
-            lm = load_language_model(self.config.lm, loaded.tokenizer)
-        self._settings = BeamSettings(
-            beam=self.config.beam if self.search.wide else 1,
-            ctc_weight=self.config.ctc_weight if self.search.weighs_ctc else 0.0,
-            lm=lm,
-            lm_weight=self.config.lm_weight if lm is not None else 0.0,
-            length_bonus=self.config.length_bonus,
-        )
+            self._lm = load_language_model(self.config.lm, loaded.tokenizer)
+        self._settings = self._beam_settings()
         self.network = Network(
             model, precision=self.config.precision, device=choose_device(self.config.device)
         )
         self.use_inventory(self.config.inventory)
+
+    def variant(
+        self, *, num_best: int = 1, allowed: Sequence[int] | None = None, **changes: Any
+    ) -> "Engine":
+        """Return an engine that searches otherwise; network and language model are shared.
+
+        changes: `mode`, `beam` and other keys of DecodeConfig. allowed: the tokens that may be
+        written; None leaves it as it is.
+        """
+        other = copy.copy(self)
+        asked = {key: getattr(self._asked, key) for key in self._asked.model_fields_set}
+        other._choose(DecodeConfig(**{**asked, **changes}))
+        if other.config.lm is None:
+            other._lm = None
+        other._settings = replace(other._beam_settings(), num_best=num_best)
+        other.network = copy.copy(self.network)
+        if allowed is not None:
+            other.network.restrict(allowed)
+        return other
+
+    def _choose(self, config: DecodeConfig) -> None:
+        """Settle on a search."""
+        self.config = _settle(config, self._tuned)
+        try:
+            self.mode = choose_search(
+                self.config, has_ctc=self._has_ctc, has_decoder=self._has_decoder
+            )
+        except ArborvoxError as error:
+            raise ArborvoxError(f"{self.folder}: {error}") from None
+        self.search = SEARCHES[self.mode]
+
+    def _beam_settings(self) -> BeamSettings:
+        config, lm = self.config, self._lm
+        return BeamSettings(
+            beam=config.beam if self.search.wide else 1,
+            ctc_weight=config.ctc_weight if self.search.weighs_ctc else 0.0,
+            lm=lm,
+            lm_weight=config.lm_weight if lm is not None else 0.0,
+            length_bonus=config.length_bonus,
+        )
 
     def use_inventory(self, path: Path | None) -> None:
         """Write only the units of a file from now on, or all again; the network stays loaded."""
@@ -67,16 +99,20 @@ class Engine:
         with self.network.clock("features"):
             return self.input(samples)
 
-    @torch.inference_mode()
     def recognize(self, features: Sequence[Tensor]) -> list[Hypothesis]:
         """Return the best hypothesis of each utterance, (T, M) each; all are one batch."""
+        return [found[0] for found in self.hypotheses(features)]
+
+    @torch.inference_mode()
+    def hypotheses(self, features: Sequence[Tensor]) -> list[list[Hypothesis]]:
+        """Return the `num_best` hypotheses of each utterance, best first; all are one batch."""
         if not features:
             return []
         lens = torch.tensor([len(values) for values in features])
         with _notice, self.network.clock.rest("search"):
             encoded = self.network.encode(pad_sequence(list(features), batch_first=True), lens)
             found = self.search.run(self.network, encoded, self._settings)
-            return self._align(encoded, [best[0] for best in found])
+            return self._align(encoded, found)
 
     @torch.inference_mode()
     def ctc_scores(self, features: Sequence[Tensor]) -> tuple[CtcScores, list[int]]:
@@ -93,14 +129,18 @@ class Engine:
         self.recognize([self.features(samples.numpy())])
         self.network.clock.reset()
 
-    def _align(self, encoded: Encoded, found: list[Hypothesis]) -> list[Hypothesis]:
+    def _align(self, encoded: Encoded, found: Found) -> Found:
         """Ask CTC when tokens were said, if there is CTC to ask and the search has not done so."""
-        if not self.network.has_ctc or all(best.frames or not best.tokens for best in found):
+        every = (best for hypotheses in found for best in hypotheses)
+        if not self.network.has_ctc or all(best.frames or not best.tokens for best in every):
             return found
         scores, lens = self.network.ctc_scores(encoded), encoded.lens.tolist()
         return [
-            best if best.frames else align_hypothesis(scores, b, lens[b], best)
-            for b, best in enumerate(found)
+            [
+                best if best.frames else align_hypothesis(scores, b, lens[b], best)
+                for best in hypotheses
+            ]
+            for b, hypotheses in enumerate(found)
         ]
 
 
@@ -109,9 +149,9 @@ def load_engine(run: Path, config: DecodeConfig) -> Engine:
     return Engine(load_checkpoint(run), config)
 
 
-def _settle(config: DecodeConfig, loaded: LoadedModel) -> DecodeConfig:
+def _settle(config: DecodeConfig, tuned: DecodeConfig) -> DecodeConfig:
     """Fill in what the user left open: a model is used as it was tuned."""
-    settled = config.over(loaded.recipe.decode)
+    settled = config.over(tuned)
     is_wide = settled.mode == "auto" or SEARCHES[settled.mode].wide
     if is_wide or "length_bonus" in config.model_fields_set:
         return settled

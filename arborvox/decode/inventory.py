@@ -52,3 +52,14 @@ def _read_units(path: Path) -> set[str]:
     if not units:
         raise ArborvoxError(f"{path} lists no units.")
     return units
+
+
+def language_inventory(language: str, tokenizer: Tokenizer) -> list[int]:
+    """Return the tokens that the training data of a language had, of the tags its own alone."""
+    if language not in tokenizer.counts:
+        known = ", ".join(tokenizer.languages)
+        raise ArborvoxError(f"The model has not learnt {language!r}; it knows: {known}.")
+    counts = tokenizer.counts[language]
+    tags = {tokenizer.tag_id(language)} if tokenizer.language_tags else set()
+    written = range(tokenizer.num_special, len(tokenizer))
+    return [EOS_ID, *sorted(tags), *(token for token in written if counts[token])]

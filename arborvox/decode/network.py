@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from arborvox.errors import ArborvoxError
-from arborvox.hsoftmax import OutputLayer
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer
 from arborvox.hsoftmax.restricted import choice_log_probs, choices, restrict
 from arborvox.model.asr import ASR
 from arborvox.model.decoder import Decoder, DecoderCache
 from arborvox.model.packing import pack_linear_layers
 from arborvox.model.precision import choose_precision
 from arborvox.tokens.tokenizer import EOS_ID
+from arborvox.tree import CodeTree
 
 STAGES = ("features", "encoder", "decoder", "output", "search")
 
@@ -205,6 +206,26 @@ class Network:
             targets = torch.from_numpy(tokens).to(self.device)
             return _array(-self._attention_output().nll(states, targets))
 
+    def decoder_log_probs(self, states: Tensor) -> NDArray[np.float32]:
+        """Return log P of every token that the decoder may choose, (N, D) -> (N, choices)."""
+        with self.clock("output"):
+            return _array(choice_log_probs(self._attention_output(), states))
+
+    @property
+    def decoder_choices(self) -> NDArray[np.int64]:
+        """The tokens that the decoder may choose, rising."""
+        return choices(self._attention_output())
+
+    @property
+    def ctc_tree(self) -> CodeTree | None:
+        """The whole tree of the CTC branch, blank included, if it has one."""
+        return None if self._model.ctc is None else _tree_of(self._model.ctc.output)
+
+    @property
+    def decoder_tree(self) -> CodeTree | None:
+        """The whole tree of the decoder's output layer, if it has one."""
+        return _tree_of(self._model.output)
+
     def _decoder(self) -> Decoder:
         self._attention_output()
         decoder = self._model.decoder
@@ -222,6 +243,10 @@ class Network:
                 "This model has no CTC branch; decode it with attention-greedy or attention-beam."
             )
         return self._ctc_output
+
+
+def _tree_of(layer: OutputLayer | None) -> CodeTree | None:
+    return layer.tree if isinstance(layer, HierarchicalSoftmax) else None
 
 
 def _array(scores: Tensor) -> NDArray[np.float32]:

@@ -46,7 +46,7 @@ def split_at_pauses(
         waiting = np.concatenate((waiting, block))
         while len(waiting) > window:
             is_long = True
-            cut = _last_pause(waiting[:window], sampling_rate)
+            cut = last_pause(waiting[:window], sampling_rate)
             yield from _speech_in(waiting[:cut], start, sampling_rate, is_long)
             waiting, start = waiting[cut:], start + cut
     yield from _speech_in(waiting, start, sampling_rate, is_long)
@@ -105,11 +105,12 @@ def _levels_db(samples: Samples, sampling_rate: int) -> NDArray[np.float64]:
     return levels
 
 
-def _is_quiet(levels: NDArray[np.float64]) -> NDArray[np.bool_]:
+def quiet_below(levels: NDArray[np.float64]) -> float:
+    """Return the level in decibels below which a recording with these levels is quiet."""
     floor, loud = np.percentile(levels, (5, 95))
     if loud - floor < MIN_CONTRAST_DB:
-        return np.asarray(levels < SILENCE_DB)
-    return np.asarray(levels < max(floor + QUIET_SHARE * (loud - floor), SILENCE_DB))
+        return SILENCE_DB
+    return max(float(floor + QUIET_SHARE * (loud - floor)), SILENCE_DB)
 
 
 def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -122,7 +123,7 @@ def _pauses(levels: NDArray[np.float64]) -> list[tuple[int, int]]:
     """Return begin and end of the pauses; at the edges any quiet is one, as it was cut short."""
     return [
         (begin, end)
-        for begin, end in _runs(_is_quiet(levels))
+        for begin, end in _runs(np.asarray(levels < quiet_below(levels)))
         if (end - begin) * HOP_S >= MIN_PAUSE_S or begin == 0 or end == len(levels)
     ]
 
@@ -135,7 +136,7 @@ def _speech_spans(levels: NDArray[np.float64]) -> list[tuple[int, int]]:
     return [run for run in _runs(~silent) if (run[1] - run[0]) * HOP_S >= MIN_SPEECH_S]
 
 
-def _last_pause(samples: Samples, sampling_rate: int) -> int:
+def last_pause(samples: Samples, sampling_rate: int) -> int:
     """Return where to cut: in the last pause, else where the second half is quietest."""
     levels = _levels_db(samples, sampling_rate)
     hop = round(HOP_S * sampling_rate)

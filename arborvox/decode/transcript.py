@@ -106,7 +106,7 @@ def cut_into_cues(transcript: Transcript) -> list[Cue]:
 def _timed_pieces(segment: Segment) -> Iterator[_Piece]:
     """Yield words, or characters where there are no spaces, with spaces as the text has them."""
     rest = segment.text
-    for text, start_s, end_s in _timed_words(segment):
+    for text, start_s, end_s in timed_words(segment):
         spaced = rest[:1].isspace()
         rest = rest.lstrip()[len(text) :]
         pieces = _cut_wide(text)
@@ -128,7 +128,7 @@ def _cut_wide(text: str) -> list[str]:
     return pieces
 
 
-def _timed_words(segment: Segment) -> list[tuple[str, float, float]]:
+def timed_words(segment: Segment) -> list[tuple[str, float, float]]:
     """Return words with their times; where the model cannot tell, by their share of the text."""
     timed = [
         (word.text, word.start_s, word.end_s)

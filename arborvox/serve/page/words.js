@@ -1,0 +1,45 @@
+// The page's words: all of them stand in words.json, which can be translated.
+
+let words = {};
+
+export async function loadWords() {
+  words = await (await fetch("/page/words.json")).json();
+  document.documentElement.lang = words.lang;
+  document.documentElement.dir = words.dir;
+  fillWords(document);
+}
+
+// t("facts", {duration: "2 s"}) puts values where {duration} stands.
+export function t(key, values = {}) {
+  const text = words[key] ?? key;
+  return text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
+}
+
+export function fillWords(root) {
+  for (const element of root.querySelectorAll("[data-word]")) {
+    element.textContent = t(element.dataset.word);
+  }
+}
+
+export function percent(probability) {
+  return new Intl.NumberFormat(words.lang, {
+    style: "percent",
+    maximumFractionDigits: probability > 0.995 && probability < 1 ? 1 : 0,
+  }).format(probability);
+}
+
+export function clock(seconds) {
+  const whole = Math.floor(seconds);
+  const minutes = String(Math.floor(whole / 60) % 60);
+  const rest = String(whole % 60).padStart(2, "0");
+  const hours = Math.floor(whole / 3600);
+  return hours ? `${hours}:${minutes.padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+}
+
+export function languageName(code) {
+  try {
+    return new Intl.DisplayNames([words.lang], { type: "language" }).of(code) ?? code;
+  } catch {
+    return code;
+  }
+}
