@@ -15,7 +15,7 @@ from arborvox.config.choices import AlignmentFormat
 from arborvox.console import progress, say, warn
 from arborvox.decode.alignment import MOST_TOKENS, Aligner, TokenSpan
 from arborvox.decode.network import CtcScores
-from arborvox.decode.segments import SpeechSegment, cut_spans, split_at_pauses
+from arborvox.decode.segments import SpeechSegment, cut_spans
 from arborvox.decode.sound import Sound, sound_blocks
 from arborvox.decode.transcript import (
     Segment,
@@ -268,7 +268,7 @@ def _find(
             batch.clear()
 
     with naming_the_recording(sound):
-        for speech in split_at_pauses(counted(), wanted_rate, recognizer.max_segment_s):
+        for speech in recognizer.split(counted()):
             batch.append(speech)
             longest = max(len(waiting.samples) for waiting in batch)
             if longest * (len(batch) + 1) > engine.config.batch_s * wanted_rate:

@@ -18,6 +18,7 @@ EXTRAS = {
     "demo": ("espeakng_loader", "synthetic corpora, `make demo`"),
     "formats": ("av", "m4a, webm, wma and other audio formats"),
     "tensorboard": ("tensorboard", "training curves in TensorBoard"),
+    "vad": ("silero_vad", "pauses in noisy recordings, `--vad silero`"),
     "triton": ("triton", "H-Softmax kernels on NVIDIA GPUs"),
 }
 

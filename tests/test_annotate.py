@@ -205,5 +205,5 @@ def test_what_is_not_there_is_named(
 def test_options_that_need_another_are_refused(run: Path, recording: Path, project: Path) -> None:
     assert call("transcribe", run, recording, "--segments-from", "syl")[0] == 2
     assert call("transcribe", run, recording, recording, "--into", project)[0] == 2
-    with pytest.raises(ArborvoxError, match=r"tiers are added to \.eaf files alone"):
+    with pytest.raises(ArborvoxError, match=r"tiers are added to \.eaf and \.TextGrid files alone"):
         call("transcribe", run, recording, "--into", recording)

@@ -16,6 +16,7 @@ from arborvox.cli import (
     config,
     decode,
     doctor,
+    elan,
     lm,
     prepare,
     run,
@@ -82,7 +83,21 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (run, prepare, tokens, tree, train, lm, tune, decode, align, score, config, doctor):
+for module in (
+    run,
+    prepare,
+    tokens,
+    tree,
+    train,
+    lm,
+    tune,
+    decode,
+    align,
+    elan,
+    score,
+    config,
+    doctor,
+):
     module.register(app)
 
 
