@@ -33,6 +33,8 @@ class Handler(Protocol):
 
 def read_xml(path: Path) -> bytes:
     """Read an XML file whole, to edit it."""
+    if path.stat().st_size > MOST_MIB << 20:  # before it is in memory
+        raise _too_large(str(path))
     with path.open("rb") as file:
         data = file.read((MOST_MIB << 20) + 1)
     if len(data) > MOST_MIB << 20:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arborvox.tokens.tokenizer import Tokenizer
+from arborvox.tree.phonetic import PhoneFeatures
 
 # Squared distance of weighted features at which a phone lends another e^-1 of its likelihood:
 # phones that differ in voice are at 2, those that have most in common are below 5.
@@ -26,7 +27,7 @@ def nearest_phones(phones: Sequence[str], tokenizer: Tokenizer) -> dict[str, str
     if not phones or not _has_phones(tokenizer):
         return {}
     units = tokenizer.units[tokenizer.num_special :]
-    theirs, ours = _vectors(tuple(phones)), _vectors(tuple(units))
+    theirs, ours = _vectors(phones), _vectors(units)
     squared = np.square(theirs[:, None] - ours[None]).sum(axis=2)
     squared[np.isnan(squared)] = np.inf
     best = squared.argmin(axis=1)
@@ -51,7 +52,10 @@ def _kin(units: tuple[str, ...], num_special: int) -> NDArray[np.float64]:
     return kin
 
 
-def _vectors(units: tuple[str, ...]) -> NDArray[np.float64]:
-    from arborvox.tree.phonetic import PhoneFeatures  # panphon is slow to load
+def _vectors(units: Sequence[str]) -> NDArray[np.float64]:
+    return _features().vectors(units)
 
-    return PhoneFeatures().vectors(units)
+
+@functools.cache
+def _features() -> PhoneFeatures:
+    return PhoneFeatures()  # panphon reads its tables, which takes a second
