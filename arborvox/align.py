@@ -14,8 +14,10 @@ from arborvox.config import DecodeConfig
 from arborvox.config.choices import AlignmentFormat
 from arborvox.console import progress, say, warn
 from arborvox.decode.alignment import MOST_TOKENS, Aligner, TokenSpan
+from arborvox.decode.boundaries import BoundaryPlacer, Loudness
+from arborvox.decode.kinship import kin_of, nearest_phones
 from arborvox.decode.network import CtcScores
-from arborvox.decode.segments import SpeechSegment, cut_spans, split_at_pauses
+from arborvox.decode.segments import SpeechSegment, cut_spans
 from arborvox.decode.sound import Sound, sound_blocks
 from arborvox.decode.transcript import (
     Segment,
@@ -36,8 +38,6 @@ from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
 
 MOST_TEXT_MIB = 64
 MOST_WORDS = 5_000_000
-# The last unit of a word has no next one that ends it: it lasts this much longer, if there is room.
-LAST_UNIT_S = 0.08
 # An utterance does not fit if fewer of its words are found, or its units are less likely (nats).
 LEAST_FOUND = 0.5
 LEAST_SCORE = -4.0
@@ -77,8 +77,9 @@ def align_text(
     shift_s: float = 0.0,
     rate: int | None = None,
 ) -> Alignment:
-    """Find when the words of a text were said; `shift_s` moves all times, earlier if negative.
+    """Find when the words of a text were said.
 
+    `shift_s` moves what CTC alone tells, earlier if negative; edges at pauses are heard, not told.
     With `exact` the text is what was said: no word is passed over, however badly it fits.
     """
     tokenizer = recognizer.engine.tokenizer
@@ -87,7 +88,8 @@ def align_text(
         raise ArborvoxError(f"The text has more than {MOST_WORDS:,} words; align it in parts.")
     written = _write(texts, tokenizer, language)
     known = [tokens for line in written for tokens in line if tokens]
-    spans, duration_s = _find(recognizer, sound, known, rate, exact)
+    placer = BoundaryPlacer(recognizer.engine.frame_s, shift_s, kin_of(tokenizer))
+    spans, duration_s = _find(recognizer, sound, known, rate, exact, placer)
     reached_s = duration_s
     segments, fits = [], []
     for words, tokens in zip(reversed(texts), reversed(written), strict=True):
@@ -95,7 +97,7 @@ def align_text(
         fits.append(_fit_of(found))
         units: list[list[Word]] = []
         for ids, timed in zip(reversed(tokens), reversed(found), strict=True):
-            units.append(_units_of(ids, timed, tokenizer, shift_s, (0.0, reached_s)))
+            units.append(_units_of(ids, timed, tokenizer, (0.0, reached_s)))
             reached_s = units[-1][0].start_s or 0.0 if units[-1] else reached_s
         segment = _segment_of(words, units[::-1])
         if segment is not None:
@@ -222,11 +224,18 @@ def _write(
         check_language(language, "--language")
     normalize = None if language is None or tokenizer.unit == "phone" else Normalizer(language)
     known: dict[str, list[int]] = {}
+    stand_ins: dict[str, str] = {}
+    if tokenizer.unit == "phone":
+        strange = {word for words in texts for word in words if UNK_ID in tokenizer.encode(word)}
+        stand_ins = nearest_phones(sorted(strange), tokenizer)
+        pairs = ", ".join(f"{phone} ({other})" for phone, other in stand_ins.items())
+        if pairs:
+            say(f"phones that the model does not have are sought as others: {pairs}")
 
     def tokens_of(word: str) -> list[int]:
         if word not in known:
             text, problem = (word, "") if normalize is None else normalize(word)
-            tokens = [] if problem else tokenizer.encode(text)
+            tokens = [] if problem else tokenizer.encode(stand_ins.get(text, text))
             is_whole = tokens and UNK_ID not in tokens and len(tokens) <= MOST_TOKENS
             known[word] = tokens if is_whole else []
         return known[word]
@@ -240,6 +249,7 @@ def _find(
     words: Sequence[Sequence[int]],
     rate: int | None,
     exact: bool,
+    placer: BoundaryPlacer,
 ) -> tuple[list[tuple[TokenSpan, ...]], float]:
     """Return the times of the words' tokens, and the length of the recording."""
     engine = recognizer.engine
@@ -248,7 +258,7 @@ def _find(
     wanted_rate = engine.input.sampling_rate
     tags = range(2, engine.tokenizer.num_special)
     spaces = [token for token, unit in enumerate(engine.tokenizer.units) if unit == " "]
-    aligner = Aligner(words, [*tags, *spaces], engine.frame_s, exact=exact)
+    aligner = Aligner(words, [*tags, *spaces], engine.frame_s, exact=exact, placer=placer)
     num_samples = 0
     batch: list[SpeechSegment] = []
     scores: CtcScores | None = None
@@ -264,11 +274,12 @@ def _find(
         if batch:
             scores, lens = engine.ctc_scores([engine.features(speech.samples) for speech in batch])
             for b, (speech, num_frames) in enumerate(zip(batch, lens, strict=True)):
-                aligner.add(scores, b, num_frames, speech.start_s)
+                loudness = Loudness(speech.samples, wanted_rate, speech.start_s)
+                aligner.add(scores, b, num_frames, speech.start_s, loudness)
             batch.clear()
 
     with naming_the_recording(sound):
-        for speech in split_at_pauses(counted(), wanted_rate, recognizer.max_segment_s):
+        for speech in recognizer.split(counted()):
             batch.append(speech)
             longest = max(len(waiting.samples) for waiting in batch)
             if longest * (len(batch) + 1) > engine.config.batch_s * wanted_rate:
@@ -287,18 +298,13 @@ def _units_of(
     ids: Sequence[int],
     spans: Sequence[TokenSpan],
     tokenizer: Tokenizer,
-    shift_s: float,
     room_s: tuple[float, float],
 ) -> list[Word]:
-    """Return the units of a word: each lasts until the next begins, the last a little longer."""
-    if not spans:
-        return []
-    ends = [span.start_s for span in spans[1:]] + [spans[-1].end_s + LAST_UNIT_S]
+    """Return the units of a word with their times, within what there is room for."""
     units = []
-    for token, span, end_s in zip(ids, spans, ends, strict=True):
+    for token, span in zip(ids, spans, strict=bool(spans)):
         begin, end = (
-            round(min(max(at_s + shift_s, room_s[0]), room_s[1]), 3)
-            for at_s in (span.start_s, end_s)
+            round(min(max(at_s, room_s[0]), room_s[1]), 3) for at_s in (span.start_s, span.end_s)
         )
         text = tokenizer.decode([token]).strip()
         units.append(Word(text, begin, end, round(math.exp(span.log_prob), 4)))

@@ -19,6 +19,7 @@ EXTRAS = {
     "formats": ("av", "m4a, webm, wma and other audio formats"),
     "serve": ("starlette", "`arborvox serve`: an API and a page"),
     "tensorboard": ("tensorboard", "training curves in TensorBoard"),
+    "vad": ("silero_vad", "pauses in noisy recordings, `--vad silero`"),
     "triton": ("triton", "H-Softmax kernels on NVIDIA GPUs"),
 }
 

@@ -25,6 +25,7 @@ from arborvox.decode.transcript import (
     to_eaf,
     to_textgrid,
 )
+from arborvox.decode.voice_activity import VOICE_ACTIVITIES
 from arborvox.decode.words import Word, cut_word
 from arborvox.errors import ArborvoxError
 from arborvox.files import name_failed_writes, write_text_atomic
@@ -42,6 +43,12 @@ class Recognizer:
     def __init__(self, engine: Engine, max_segment_s: float) -> None:
         self.engine = engine
         self.max_segment_s = max_segment_s
+        self._find_quiet = VOICE_ACTIVITIES[engine.config.vad]()
+
+    def split(self, blocks: Iterable[audio.Samples]) -> Iterator[SpeechSegment]:
+        """Cut blocks of samples at the model's rate at their pauses, as it is set to find them."""
+        rate_s = self.engine.input.sampling_rate
+        return split_at_pauses(blocks, rate_s, self.max_segment_s, self._find_quiet)
 
     def transcribe(self, sound: Sound, rate: int | None = None) -> Transcript:
         """Transcribe a recording of any length: a path, an open binary file, or samples and rate.
@@ -55,7 +62,7 @@ class Recognizer:
         segments: list[Segment] = []
         batch: list[SpeechSegment] = []
         with naming_the_recording(sound):
-            for speech in split_at_pauses(counted, rate_s, self.max_segment_s):
+            for speech in self.split(counted):
                 batch.append(speech)
                 longest = max(len(waiting.samples) for waiting in batch)
                 if longest * (len(batch) + 1) > self.engine.config.batch_s * rate_s:
@@ -73,7 +80,7 @@ class Recognizer:
         rate_s = self.engine.input.sampling_rate
         with naming_the_recording(sound):
             blocks = sound_blocks(sound, rate, rate_s)
-            for speech in split_at_pauses(blocks, rate_s, self.max_segment_s):
+            for speech in self.split(blocks):
                 yield from self.recognize([speech])
 
     def transcribe_spans(
@@ -96,7 +103,7 @@ class Recognizer:
 
         with naming_the_recording(sound):
             for number, stretch in enumerate(cut_spans(counted, rate_s, spans)):
-                for part in split_at_pauses([stretch.samples], rate_s, self.max_segment_s):
+                for part in self.split([stretch.samples]):
                     batch.append(
                         (number, SpeechSegment(stretch.start_s + part.start_s, part.samples))
                     )

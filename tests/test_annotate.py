@@ -15,7 +15,14 @@ from checkpoints import make_checkpoint
 from eaf_rules import broken_rules
 from made_up_tiers import OLD_EAF
 
-from arborvox.annotations import Annotation, read_eaf, read_textgrid
+from arborvox.annotations import (
+    Annotation,
+    TextGrid,
+    Tier,
+    read_eaf,
+    read_textgrid,
+    write_textgrid,
+)
 from arborvox.cli.decode import register
 from arborvox.config import DecodeConfig
 from arborvox.config.choices import DependentTier, values_of
@@ -205,5 +212,36 @@ def test_what_is_not_there_is_named(
 def test_options_that_need_another_are_refused(run: Path, recording: Path, project: Path) -> None:
     assert call("transcribe", run, recording, "--segments-from", "syl")[0] == 2
     assert call("transcribe", run, recording, recording, "--into", project)[0] == 2
-    with pytest.raises(ArborvoxError, match=r"tiers are added to \.eaf files alone"):
+    with pytest.raises(ArborvoxError, match=r"tiers are added to \.eaf and \.TextGrid files alone"):
         call("transcribe", run, recording, "--into", recording)
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    spans = (Annotation(0.5, 1.5, "x"), Annotation(2.0, 4.5, "x"), Annotation(4.8, 5.0, " "))
+    path = tmp_path / "tape.TextGrid"
+    path.write_bytes(write_textgrid(TextGrid(0.0, 5.0, (Tier("ref", spans),)), encoding="utf-16"))
+    return path
+
+
+def test_a_tier_is_added_to_a_textgrid(run: Path, recording: Path, grid: Path) -> None:
+    before = read_textgrid(grid)
+    asked = ("--into", grid, "--tier", "heard", "--segments-from", "ref", *GREEDY)
+    assert call("transcribe", run, recording, *asked, "--tiers", "words,confidence")[0] == 0
+    after = read_textgrid(grid)
+    assert after.tiers[0] == before.tiers[0]
+    assert [t.name for t in after.tiers[1:]] == ["heard", "heard words", "heard confidence"]
+    said = [(a.start_s, a.end_s) for a in after.tiers[1].annotations if a.value]
+    assert said and set(said) <= {(0.5, 1.5), (2.0, 4.5)}  # what has no text is not marked
+    with pytest.raises(ArborvoxError, match="has a tier 'heard' already"):
+        call("transcribe", run, recording, *asked)
+
+
+def test_a_gigabyte_is_refused_before_it_is_read(
+    run: Path, recording: Path, tmp_path: Path
+) -> None:
+    for name in ("huge.eaf", "huge.TextGrid"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(1 << 30)  # a hole, not a gigabyte
+        with pytest.raises(ArborvoxError, match=rf"{name} is larger than \d+ MiB"):
+            call("transcribe", run, recording, "--into", tmp_path / name, *GREEDY)

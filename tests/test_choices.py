@@ -20,6 +20,7 @@ DICTS = {
     "OUTPUTS": (("arborvox.model.outputs", "arborvox.model", "arborvox.model.asr"), "OutputKind"),
     "WRITERS": (("arborvox.decode.transcript",), "OutputFormat"),
     "ENDINGS": (("arborvox.align",), "AlignmentFormat"),
+    "VOICE_ACTIVITIES": (("arborvox.decode.voice_activity",), "VoiceActivity"),
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ LAYERS = [
     {"annotate", "align"},
     {"train"},
     {"doctor", "report"},
-    {"pipeline", "serve", "export"},
+    {"pipeline", "serve", "export", "elan"},
     {"cli"},
     {"__init__", "__main__"},
 ]

@@ -5,7 +5,12 @@ Pure and light: what is in a file becomes tiers, and tiers become bytes.
 
 from arborvox.annotations.eaf import EafDocument, Media, read_eaf, spoken_spans
 from arborvox.annotations.eaf_editing import add_tiers, make_eaf
-from arborvox.annotations.textgrid import TextGrid, read_textgrid, write_textgrid
+from arborvox.annotations.textgrid import (
+    TextGrid,
+    add_grid_tiers,
+    read_textgrid,
+    write_textgrid,
+)
 from arborvox.annotations.tiers import Annotation, Tier
 
 __all__ = [
@@ -14,6 +19,7 @@ __all__ = [
     "Media",
     "TextGrid",
     "Tier",
+    "add_grid_tiers",
     "add_tiers",
     "make_eaf",
     "read_eaf",

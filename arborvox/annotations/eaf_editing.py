@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from arborvox.annotations.eaf import CONSTRAINTS, MOST_MS, ROOT
-from arborvox.annotations.safe_xml import walk_bytes
+from arborvox.annotations.safe_xml import escaped, quoted, walk_bytes
 from arborvox.annotations.tiers import Annotation, Tier
 from arborvox.errors import ArborvoxError
 
@@ -32,7 +32,6 @@ DESCRIPTIONS = {
     "are allowed",
 }
 MIME_TYPES = {".wav": "audio/x-wav", ".mp4": "video/mp4", ".mpg": "video/mpeg"}
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Ids of one file are of one kind, whatever they name.
 _ID_ATTRIBUTES = re.compile(r".*_ID|LANGUAGE_CODE|STEREOTYPE")
 
@@ -160,7 +159,7 @@ class _Editor:
                 told = f' CONSTRAINTS="{constraint}"' if constraint else ""
                 types[name] = (
                     f'<LINGUISTIC_TYPE{told} GRAPHIC_REFERENCES="false" '
-                    f'LINGUISTIC_TYPE_ID={_quoted(name)} TIME_ALIGNABLE="{alignable}"/>'
+                    f'LINGUISTIC_TYPE_ID={quoted(name)} TIME_ALIGNABLE="{alignable}"/>'
                 )
                 self._sketch.types[name] = {"CONSTRAINTS": constraint}
             elif known.get("CONSTRAINTS", "") != constraint or "CONTROLLED_VOCABULARY_REF" in known:
@@ -175,7 +174,7 @@ class _Editor:
             "PARTICIPANT": tier.participant or None,
             "TIER_ID": tier.name,
         }
-        told = " ".join(f"{k}={_quoted(v)}" for k, v in attributes.items() if v is not None)
+        told = " ".join(f"{k}={quoted(v)}" for k, v in attributes.items() if v is not None)
         ids = self._ids[tier.name] = []
         lines = [f"<TIER {told}>"]
         latest: dict[int, str] = {}
@@ -188,7 +187,7 @@ class _Editor:
                 latest[annotation.parent] = identity
             lines.append(
                 f'        <ANNOTATION><{kind} ANNOTATION_ID="{identity}" {place}>'
-                f"<ANNOTATION_VALUE>{_escaped(annotation.value)}</ANNOTATION_VALUE>"
+                f"<ANNOTATION_VALUE>{escaped(annotation.value)}</ANNOTATION_VALUE>"
                 f"</{kind}></ANNOTATION>"
             )
         return "\n".join([*lines, "    </TIER>"])
@@ -280,25 +279,11 @@ def _media(media: Path, folder: Path | None) -> str:
         with contextlib.suppress(ValueError):
             way = Path(os.path.relpath(media.absolute(), folder.absolute())).as_posix()
             way = way if way.startswith("../") else f"./{way}"
-            relative = f" RELATIVE_MEDIA_URL={_quoted(quote(way))}"
+            relative = f" RELATIVE_MEDIA_URL={quoted(quote(way))}"
     mime_type = MIME_TYPES.get(media.suffix.lower(), "audio/*")
-    url = _quoted(media.absolute().as_uri())
+    url = quoted(media.absolute().as_uri())
     return f'<MEDIA_DESCRIPTOR MEDIA_URL={url} MIME_TYPE="{mime_type}"{relative}/>'
 
 
 def _constraint(name: str) -> str:
-    return f'<CONSTRAINT DESCRIPTION={_quoted(DESCRIPTIONS[name])} STEREOTYPE="{name}"/>'
-
-
-def _escaped(text: str) -> str:
-    """Return a text for XML; characters that it cannot have become U+FFFD."""
-    clean = _FORBIDDEN.sub("\ufffd", text)
-    for character, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
-        clean = clean.replace(character, name)
-    return clean
-
-
-def _quoted(text: str) -> str:
-    """Return the value of an attribute, with its quotes."""
-    clean = _escaped(text).replace('"', "&quot;")
-    return '"' + clean.replace("\n", "&#10;").replace("\t", "&#9;") + '"'
+    return f'<CONSTRAINT DESCRIPTION={quoted(DESCRIPTIONS[name])} STEREOTYPE="{name}"/>'

@@ -1,6 +1,7 @@
 """XML of strangers, as it streams by: no document types, no entities, nothing fetched."""
 
 import io
+import re
 from pathlib import Path
 from typing import BinaryIO, Protocol
 from xml.parsers import expat
@@ -11,6 +12,7 @@ from arborvox.errors import ArborvoxError
 MOST_MIB = 256
 DEEPEST = 100
 _BLOCK_BYTES = 1 << 18
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Handler(Protocol):
@@ -31,6 +33,8 @@ class Handler(Protocol):
 
 def read_xml(path: Path) -> bytes:
     """Read an XML file whole, to edit it."""
+    if path.stat().st_size > MOST_MIB << 20:  # before it is in memory
+        raise _too_large(str(path))
     with path.open("rb") as file:
         data = file.read((MOST_MIB << 20) + 1)
     if len(data) > MOST_MIB << 20:
@@ -94,3 +98,17 @@ def _walk(file: BinaryIO, name: str, handler: Handler) -> None:
 
 def _too_large(name: str) -> ArborvoxError:
     return ArborvoxError(f"{name} is larger than {MOST_MIB} MiB; split it in the program it is of.")
+
+
+def escaped(text: str) -> str:
+    """Return a text for XML; characters that it cannot have become U+FFFD."""
+    clean = _FORBIDDEN.sub("\ufffd", text)
+    for character, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
+        clean = clean.replace(character, name)
+    return clean
+
+
+def quoted(text: str) -> str:
+    """Return the value of an attribute, with its quotes."""
+    clean = escaped(text).replace('"', "&quot;")
+    return '"' + clean.replace("\n", "&#10;").replace("\t", "&#9;") + '"'

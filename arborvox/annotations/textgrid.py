@@ -12,7 +12,7 @@ over everything else; so both forms are one to a reader:
 import codecs
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +43,17 @@ class TextGrid:
 def read_textgrid(source: Path | bytes, name: str = "the file") -> TextGrid:
     """Read a TextGrid, or its bytes, of either text form."""
     if isinstance(source, Path):
-        name = str(source)
-        with source.open("rb") as file:
-            source = file.read((MOST_MIB << 20) + 1)
-    if len(source) > MOST_MIB << 20:
-        raise ArborvoxError(f"{name} is larger than {MOST_MIB} MiB; split it in Praat.")
+        name, source = str(source), read_grid_bytes(source)
     return _Reader(_decode(source, name), name).read()
+
+
+def read_grid_bytes(path: Path) -> bytes:
+    """Read a TextGrid whole, to edit it."""
+    with path.open("rb") as file:
+        data = file.read((MOST_MIB << 20) + 1)
+    if len(data) > MOST_MIB << 20:
+        raise ArborvoxError(f"{path} is larger than {MOST_MIB} MiB; split it in Praat.")
+    return data
 
 
 def write_textgrid(grid: TextGrid, *, short: bool = False, encoding: str = "utf-8") -> bytes:
@@ -65,27 +70,66 @@ def write_textgrid(grid: TextGrid, *, short: bool = False, encoding: str = "utf-
     put.number(0, "size", len(grid.tiers))
     put.mark(0, "item []:")
     for number, tier in enumerate(grid.tiers, start=1):
-        put.mark(1, f"item [{number}]:")
-        put.text(2, "class", "TextTier" if tier.is_point else "IntervalTier")
-        put.text(2, "name", tier.name)
-        put.number(2, "xmin", grid.start_s)
-        put.number(2, "xmax", grid.end_s)
-        if tier.is_point:
-            put.number(2, "points: size", len(tier.annotations))
-        else:
-            tier = fill_gaps(tier, grid.start_s, grid.end_s)
-            put.number(2, "intervals: size", len(tier.annotations))
-        for place, annotation in enumerate(tier.annotations, start=1):
-            put.mark(2, f"{'points' if tier.is_point else 'intervals'} [{place}]:")
-            if tier.is_point:
-                put.number(3, "number", annotation.start_s)
-                put.text(3, "mark", annotation.value)
-            else:
-                put.number(3, "xmin", annotation.start_s)
-                put.number(3, "xmax", annotation.end_s)
-                put.text(3, "text", annotation.value)
+        _put_tier(put, number, tier, grid)
     text = "\n".join(lines) + "\n"
     return text.encode("utf-16" if encoding == "utf-16" else "utf-8")
+
+
+def add_grid_tiers(data: bytes, tiers: Sequence[Tier], name: str) -> bytes:
+    """Add tiers behind those that a TextGrid has, in its own form and encoding.
+
+    Every byte of the file remains but the number of its tiers. `name` is for messages.
+    """
+    mark, encoding = _encoding_of(data)
+    text = _decode(data, name)
+    reader = _Reader(text, name)
+    grid = reader.read()
+    if reader.count is None:
+        raise ArborvoxError(f"{name} says that it has no tiers; write a new file instead.")
+    names = {tier.name for tier in grid.tiers}
+    for tier in tiers:
+        if tier.name in names:
+            raise ArborvoxError(f"{name} has a tier {tier.name!r} already; choose another name.")
+        names.add(tier.name)
+    # tiers? <exists> \nsize = 2 \n   or, in the short form,   <exists>\n2\n
+    first, past = reader.count
+    is_short = "size" not in text[text.rindex(">", 0, first) : first]
+    lines: list[str] = []
+    put = _Lines(lines, is_short)
+    for number, tier in enumerate(tiers, start=len(grid.tiers) + 1):
+        _put_tier(put, number, tier, grid)
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    added = "".join(f"{line}{line_end}" for line in lines)
+    end = reader.end
+    rest = re.match(r"[ \t]*(?:\r\n|\n|\r)?", text[end:])
+    end += len(rest[0]) if rest else 0
+    if not text[:end].endswith(("\n", "\r")):
+        added = f"{line_end}{added}"
+    total = len(grid.tiers) + len(tiers)
+    edited = f"{text[:first]}{total}{text[past:end]}{added}{text[end:]}"
+    return mark + edited.encode(encoding)
+
+
+def _put_tier(put: "_Lines", number: int, tier: Tier, grid: TextGrid) -> None:
+    put.mark(1, f"item [{number}]:")
+    put.text(2, "class", "TextTier" if tier.is_point else "IntervalTier")
+    put.text(2, "name", tier.name)
+    put.number(2, "xmin", grid.start_s)
+    put.number(2, "xmax", grid.end_s)
+    if tier.is_point:
+        put.number(2, "points: size", len(tier.annotations))
+    else:
+        tier = fill_gaps(tier, grid.start_s, grid.end_s)
+        put.number(2, "intervals: size", len(tier.annotations))
+    for place, annotation in enumerate(tier.annotations, start=1):
+        put.mark(2, f"{'points' if tier.is_point else 'intervals'} [{place}]:")
+        if tier.is_point:
+            put.number(3, "number", annotation.start_s)
+            put.text(3, "mark", annotation.value)
+        else:
+            put.number(3, "xmin", annotation.start_s)
+            put.number(3, "xmax", annotation.end_s)
+            put.text(3, "text", annotation.value)
 
 
 def fill_gaps(tier: Tier, start_s: float, end_s: float) -> Tier:
@@ -131,12 +175,22 @@ class _Lines:
         self._lines.append(told if self._short else f"{'    ' * depth}{name} = {told} ")
 
 
+def _encoding_of(data: bytes) -> tuple[bytes, str]:
+    """Return the mark that a file begins with, if any, and the encoding of what follows."""
+    marks = (
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF8, "utf-8"),
+    )
+    return next(((m, encoding) for m, encoding in marks if data.startswith(m)), (b"", "utf-8"))
+
+
 def _decode(data: bytes, name: str) -> str:
-    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    mark, encoding = _encoding_of(data)
     if data.startswith(b"ooBinaryFile"):
         raise ArborvoxError(f"{name} is a binary file; save it as a text file in Praat.")
     try:
-        return data.decode("utf-16" if is_wide else "utf-8-sig")
+        return data[len(mark) :].decode(encoding)
     except UnicodeDecodeError:
         raise ArborvoxError(
             f"{name} is neither UTF-8 nor UTF-16; open it in Praat, choose UTF-8 under "
@@ -151,6 +205,8 @@ class _Reader:
         self._text, self._name = text, name
         self._tokens = self._find_tokens()
         self._at = 0
+        self.count: tuple[int, int] | None = None  # where the number of tiers stands
+        self.end = 0  # of what was read
 
     def read(self) -> TextGrid:
         """Read it all."""
@@ -160,7 +216,9 @@ class _Reader:
         start_s, end_s = self._span()
         tiers = []
         if self._flag() == "<exists>":
-            for _ in range(self._count()):
+            num_tiers = self._count()
+            self.count = (self._at, self.end)
+            for _ in range(num_tiers):
                 tiers.append(self._tier())
         return TextGrid(start_s, end_s, tuple(tiers))
 
@@ -179,7 +237,7 @@ class _Reader:
 
     def _find_tokens(self) -> Iterator[str]:
         for match in _TOKEN.finditer(self._text):
-            self._at = match.start()
+            self._at, self.end = match.span()
             token = match.group()
             if token[0] in '"<' or _NUMBER.fullmatch(token):
                 yield token

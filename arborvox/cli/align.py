@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from arborvox.config.choices import AlignmentFormat, Precision
+from arborvox.config.choices import AlignmentFormat, Precision, VoiceActivity
 
 
 def align(
@@ -43,6 +43,10 @@ def align(
             help="Seconds that all times are moved by: CTC is late, so a negative one.",
         ),
     ] = 0.0,
+    vad: Annotated[
+        VoiceActivity | None,
+        typer.Option(help="How pauses are found: by energy, or by silero where there is noise."),
+    ] = None,
     precision: Annotated[
         Precision | None, typer.Option(help="auto: bf16 where the processor has it.")
     ] = None,
@@ -59,7 +63,7 @@ def align(
     from arborvox.config import DecodeConfig
     from arborvox.files import write_text_atomic
 
-    asked: dict[str, Any] = {"precision": precision, "device": device}
+    asked: dict[str, Any] = {"vad": vad, "precision": precision, "device": device}
     config = DecodeConfig(**{key: value for key, value in asked.items() if value is not None})
     if source.name.endswith((".jsonl", ".jsonl.gz")):
         if text is not None or language is not None or out is None:

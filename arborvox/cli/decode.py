@@ -13,6 +13,7 @@ from arborvox.config.choices import (
     OutputFormat,
     Precision,
     SearchMode,
+    VoiceActivity,
     values_of,
 )
 
@@ -41,6 +42,10 @@ SEARCH_OPTIONS: dict[str, Any] = {
     "inventory": Annotated[
         Path | None,
         typer.Option(help="The units the language has, one a line; no other is written."),
+    ],
+    "vad": Annotated[
+        VoiceActivity | None,
+        typer.Option(help="How pauses are found: by energy, or by silero where there is noise."),
     ],
     "precision": Annotated[
         Precision | None, typer.Option(help="auto: bf16 where the processor has it.")
@@ -77,7 +82,7 @@ def takes_search_options(*left_out: str) -> Callable[[Callable[..., None]], Call
     return decorate
 
 
-@takes_search_options()
+@takes_search_options("vad")  # utterances are not cut
 def decode(
     run: Run,
     manifest: Annotated[Path, typer.Argument(help="Cuts made by `arborvox prepare`, *.jsonl.gz.")],
@@ -124,7 +129,7 @@ def transcribe(
     ] = "",
     into: Annotated[
         Path | None,
-        typer.Option(help="Add the tiers to this .eaf; in its place, or as a copy in --out."),
+        typer.Option(help="Add the tiers to this .eaf or .TextGrid, or to a copy in --out."),
     ] = None,
     segments_from: Annotated[
         str | None, typer.Option(help="With --into: hear only what this tier of it marks.")

@@ -22,6 +22,7 @@ from arborvox.config.choices import (
     Policy,
     SpeakerFrom,
     Split,
+    TierSpeakerFrom,
     TierSplit,
     values_of,
 )
@@ -34,11 +35,6 @@ MAX_LANGUAGES = 10_000
 Languages = Annotated[tuple[Name, ...], Field(max_length=MAX_LANGUAGES)]
 Count = Annotated[int, Field(gt=0, le=1000)]
 SetNames = Annotated[tuple[Name, ...], Field(max_length=100)]
-
-_TIER_SPLIT = (
-    "recording: no recording and no sentence on two sides, or by sentence where there are fewer "
-    "than three; speaker: no speaker and no sentence; sentence: no sentence; utterance: at random."
-)
 
 
 class CorpusConfig(Section):
@@ -282,29 +278,40 @@ class FolderCorpus(OwnCorpus):
         return self
 
 
-class ElanCorpus(OwnCorpus):
+class TierCorpus(OwnCorpus):
+    """Recordings with files of tiers; annotations become utterances."""
+
+    tier: tuple[Name, ...] | None = Field(
+        None, max_length=1000, description="Tiers to learn from; tx is also tx@Ana, tx@Ivo."
+    )
+    speaker_from: TierSpeakerFrom | None = Field(
+        None,
+        description="Where nothing else names the speaker: the name of the tier, the folder of the "
+        "recording, or its name up to the first _ or -.",
+    )
+    split: TierSplit = Field(
+        "recording",
+        description="recording: no recording and no sentence on two sides, or by sentence where "
+        "there are fewer than three; speaker: no speaker and no sentence; sentence: no sentence; "
+        "utterance: at random.",
+    )
+
+
+class ElanCorpus(TierCorpus):
     """A project of ELAN: .eaf files with their recordings; annotations become utterances."""
 
     kind: Literal["elan"] = "elan"
     source: str | None = Field(None, description="A folder of .eaf files, or one of them.")
-    tier: tuple[Name, ...] | None = Field(
-        None, max_length=1000, description="Tiers to learn from; tx is also tx@Ana, tx@Ivo."
-    )
     tier_type: Name | None = Field(
         None, description="Or all tiers of this type, whatever their names."
     )
-    split: TierSplit = Field("recording", description=_TIER_SPLIT)
 
 
-class PraatCorpus(OwnCorpus):
+class PraatCorpus(TierCorpus):
     """A folder of TextGrids of Praat with their recordings; intervals become utterances."""
 
     kind: Literal["praat"] = "praat"
     source: str | None = Field(None, description="A folder of .TextGrid files, or one of them.")
-    tier: tuple[Name, ...] | None = Field(
-        None, max_length=1000, description="Tiers of intervals to learn from."
-    )
-    split: TierSplit = Field("recording", description=_TIER_SPLIT)
 
 
 class SyntheticCorpus(ReleaseCorpus):

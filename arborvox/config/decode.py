@@ -14,7 +14,13 @@ from pydantic import (
     model_validator,
 )
 
-from arborvox.config.choices import InventoryUse, Precision, SearchMode, values_of
+from arborvox.config.choices import (
+    InventoryUse,
+    Precision,
+    SearchMode,
+    VoiceActivity,
+    values_of,
+)
 from arborvox.config.section import Section
 from arborvox.errors import ArborvoxError
 
@@ -22,7 +28,7 @@ DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
 MAX_BEAM = 1000
 # What a model was tuned with, and so what its checkpoint may tell whoever uses it. Paths would be
 # a stranger's, and the device and the size of a batch belong to the machine.
-TUNED_KEYS = ("mode", "beam", "ctc_weight", "lm_weight", "length_bonus", "precision")
+TUNED_KEYS = ("mode", "beam", "ctc_weight", "lm_weight", "length_bonus", "precision", "vad")
 
 
 def _as_path(value: object) -> Path | None:
@@ -54,6 +60,7 @@ class DecodeConfig(Section):
     # In `arborvox run`. corpus: each language's own inventory, where the corpus has them; both: two
     # tables, without and with them.
     inventories: InventoryUse = "none"
+    vad: VoiceActivity = "energy"  # by what long recordings are cut at their pauses
     precision: Precision = "auto"  # bf16 where the processor has it
     batch_s: float = Field(160.0, gt=0, le=100_000)  # seconds of audio decoded together
     device: str = "auto"  # a GPU where there is one; cpu, cuda, cuda:N, mps

@@ -1,20 +1,82 @@
 """What projects of annotation files share: the files, their recordings, and annotations as rows."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from arborvox.annotations import Annotation, Tier
+from arborvox.config.corpus import TierCorpus
 from arborvox.corpora.folder_sources import AUDIO_ENDINGS
-from arborvox.corpora.manifests import Skipped
-from arborvox.corpora.rows import Row
-from arborvox.corpora.tables import show_name
+from arborvox.corpora.manifests import CorpusStats, Skipped
+from arborvox.corpora.own_rows import prepare_rows
+from arborvox.corpora.rows import Row, keep_unique, one_language, speaker_of
+from arborvox.corpora.tables import clip, show_name
 from arborvox.errors import ArborvoxError
 
 # An annotation is left out where others speak during more of it than this.
 MOST_SHARED = 0.1
+NO_TIER = "no such tier"
+
+
+@dataclass(frozen=True)
+class AnnotatedFile:
+    """What a file has of what is asked for."""
+
+    names: Sequence[str]  # of all its tiers
+    spans: Sequence[tuple[Tier, Annotation]] | None  # on the tiers asked for; None: it has none
+    media: tuple[Path, float] | str  # the recording and where in it times begin, or why not
+    problems: Sequence[str] = ()
+
+
+def prepare_annotated(
+    config: TierCorpus,
+    stage: Path,
+    jobs: int,
+    ending: str,
+    read: Callable[[Path, Path], AnnotatedFile],
+) -> CorpusStats:
+    """Turn the annotations of some tiers into manifests; `read` takes a file and its root."""
+    assert config.source is not None  # `prepare` asks for it
+    source = Path(config.source)
+    language = one_language(config, source)
+    skipped: list[Skipped] = []
+    rows: list[Row] = []
+    seen: set[str] = set()
+    for path, root in find_files(source, ending):
+        shown = show_name(str(path.relative_to(root)))
+        try:
+            found = read(path, root)
+        except (ArborvoxError, OSError) as error:
+            skipped.append(Skipped(shown, f"not read: {error}"))
+            continue
+        skipped += [Skipped(shown, f"in the file: {problem}") for problem in found.problems]
+        seen |= set(found.names)
+        if found.spans is None:
+            skipped.append(Skipped(shown, NO_TIER))
+        elif isinstance(found.media, str):
+            skipped.append(Skipped(shown, found.media))
+        else:
+            rows += span_rows(found.spans, path, root, found.media, language, config, skipped)
+    if not rows and seen and NO_TIER in {each.reason for each in skipped}:
+        named = ", ".join(sorted(map(clip, seen))[:20])
+        raise ArborvoxError(f"{source}: nothing on the tiers asked for; there are: {named}.")
+    if config.split == "speaker" and config.speaker_from is None:
+        nameless = next((row for row in rows if row.speaker is None), None)
+        if nameless is not None:  # told before every recording is looked at
+            raise ArborvoxError(
+                f"--split speaker: nobody says who speaks in {nameless.shown}; name tiers after "
+                "speakers as in tx@Ana, say --speaker-from tier, folder or name, or use another "
+                "--split."
+            )
+    return prepare_rows(keep_unique(rows, skipped), config, stage, jobs, skipped)
+
+
+def is_named(tier: Tier, names: Sequence[str]) -> bool:
+    """Whether a tier is asked for by its name; `tx` is also `tx@Ana`, the tier of a speaker."""
+    return tier.name in names or tier.name.partition("@")[0] in names
 
 
 def find_files(source: Path, ending: str) -> Iterator[tuple[Path, Path]]:
@@ -59,6 +121,7 @@ def span_rows(
     root: Path,
     media: tuple[Path, float],
     language: str,
+    config: TierCorpus,
     skipped: list[Skipped],
 ) -> Iterator[Row]:
     """Yield an utterance for each annotation; those that nobody could learn from are listed."""
@@ -86,11 +149,18 @@ def span_rows(
                 text=span.value,
                 language=language,
                 shown=where,
-                speaker=tier.participant or None,
+                speaker=_speaker(tier, audio, config),
                 recording_id=name,
                 start_s=span.start_s + origin_s,
                 segment_s=length_s,
             )
+
+
+def _speaker(tier: Tier, audio: Path, config: TierCorpus) -> str | None:
+    told = tier.participant or tier.name.partition("@")[2].strip()
+    if config.speaker_from == "tier":
+        return told or tier.name.strip() or None
+    return speaker_of(audio, told, config.speaker_from)
 
 
 def _shared_s(spans: Sequence[Annotation]) -> list[float]:

@@ -5,54 +5,42 @@ from urllib.parse import unquote
 
 from arborvox.annotations import EafDocument, Tier, read_eaf, spoken_spans
 from arborvox.config.corpus import ElanCorpus
-from arborvox.corpora.annotated import beside_of, find_files, is_audio, span_rows
-from arborvox.corpora.manifests import CorpusStats, Skipped
-from arborvox.corpora.own_rows import prepare_rows
-from arborvox.corpora.rows import Row, inside, keep_unique, one_language
-from arborvox.corpora.tables import clip, show_name
+from arborvox.corpora.annotated import (
+    AnnotatedFile,
+    beside_of,
+    is_audio,
+    is_named,
+    prepare_annotated,
+)
+from arborvox.corpora.manifests import CorpusStats
+from arborvox.corpora.rows import inside
+from arborvox.corpora.tables import clip
 from arborvox.errors import ArborvoxError
 
 
 def prepare_elan(config: ElanCorpus, stage: Path, jobs: int) -> CorpusStats:
     """Turn the annotations of some tiers into manifests."""
-    assert config.source is not None  # `prepare` asks for it
-    source = Path(config.source)
     if config.tier is None and config.tier_type is None:
         raise ArborvoxError("Name the tiers to learn from with --tier, or with --tier-type.")
-    language = one_language(config, source)
-    skipped: list[Skipped] = []
-    rows: list[Row] = []
-    seen: set[str] = set()
-    for path, root in find_files(source, ".eaf"):
-        shown = show_name(str(path.relative_to(root)))
-        try:
-            document = read_eaf(path)
-        except (ArborvoxError, OSError) as error:
-            skipped.append(Skipped(shown, f"not read: {error}"))
-            continue
-        skipped += [Skipped(shown, f"in the file: {problem}") for problem in document.problems]
-        seen |= {tier.name for tier in document.tiers}
+
+    def read(path: Path, root: Path) -> AnnotatedFile:
+        document = read_eaf(path)
         tiers = [tier for tier in document.tiers if _is_wanted(tier, config)]
-        if not tiers:
-            skipped.append(Skipped(shown, "no such tier"))
-            continue
-        media = _find_media(document, path, root)
-        if isinstance(media, str):
-            skipped.append(Skipped(shown, media))
-            continue
-        spans = [(tier, span) for tier in tiers for span in spoken_spans(document, tier)]
-        rows += span_rows(spans, path, root, media, language, skipped)
-    if not rows and seen and "no such tier" in {each.reason for each in skipped}:
-        named = ", ".join(sorted(map(clip, seen))[:20])
-        raise ArborvoxError(f"{source}: no annotation on the tiers asked for; there are: {named}.")
-    return prepare_rows(keep_unique(rows, skipped), config, stage, jobs, skipped)
+        return AnnotatedFile(
+            names=[tier.name for tier in document.tiers],
+            spans=[(tier, span) for tier in tiers for span in spoken_spans(document, tier)]
+            if tiers
+            else None,
+            media=_find_media(document, path, root),
+            problems=document.problems,
+        )
+
+    return prepare_annotated(config, stage, jobs, ".eaf", read)
 
 
 def _is_wanted(tier: Tier, config: ElanCorpus) -> bool:
-    """Whether a tier is asked for; `tx` is also `tx@Ana`, the tier of a speaker."""
-    names = config.tier or ()
-    by_name = tier.name in names or tier.name.partition("@")[0] in names
-    return by_name or (config.tier_type is not None and tier.type_name == config.tier_type)
+    by_type = config.tier_type is not None and tier.type_name == config.tier_type
+    return by_type or is_named(tier, config.tier or ())
 
 
 def _find_media(document: EafDocument, path: Path, root: Path) -> tuple[Path, float] | str:

@@ -88,7 +88,7 @@ def _read_pairs(
             skipped.append(Skipped(shown, f"text file: {problem}"))
             continue
         identity = str(path.relative_to(root).with_suffix(""))
-        speaker = speaker_of(path, "", config)
+        speaker = speaker_of(path, "", config.speaker_from)
         yield Row(identity, path, text, language, shown, speaker, given=part.given)
     for text_file in texts.values():
         skipped.append(
@@ -146,7 +146,7 @@ def _read_table(part: Part, config: FolderCorpus, skipped: list[Skipped]) -> Ite
                 text=cells.text,
                 language=language,
                 shown=shown,
-                speaker=speaker_of(path, cells.speaker, config),
+                speaker=speaker_of(path, cells.speaker, config.speaker_from),
                 given=part.given or sets.get(cells.split.casefold()),
                 called=cells.split,
             )

@@ -59,7 +59,7 @@ def read_kaldi(
                 text=(texts or {})[identity],
                 language=language,
                 shown=entry if segments is None else f"{entry} ({identity})",
-                speaker=speaker_of(path, speakers.get(identity, ""), config),
+                speaker=speaker_of(path, speakers.get(identity, ""), config.speaker_from),
                 recording_id=recording,
                 start_s=start_s,
                 segment_s=segment_s,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from arborvox.config import FolderCorpus, OwnCorpus
+from arborvox.config.choices import SpeakerFrom
 from arborvox.corpora.manifests import Skipped
 from arborvox.corpora.tables import is_unicode, show_name
 from arborvox.errors import ArborvoxError
@@ -53,11 +54,11 @@ def one_language(config: OwnCorpus, source: Path) -> str:
     return config.language
 
 
-def speaker_of(path: Path, told: str, config: FolderCorpus) -> str | None:
+def speaker_of(path: Path, told: str, rule: SpeakerFrom | None) -> str | None:
     """Return who speaks: as it is told, or by the recording's place or name."""
-    if told or config.speaker_from is None:
+    if told or rule is None:
         return told or None
-    if config.speaker_from == "folder":
+    if rule == "folder":
         return path.parent.name
     return _NAME_END.split(path.stem, maxsplit=1)[0] or None
 

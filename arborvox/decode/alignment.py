@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arborvox.decode import alignment_kernels as kernels
+from arborvox.decode.boundaries import BoundaryPlacer, Loudness, Peak
 from arborvox.decode.network import CtcScores
 
 # The price of passing a word over, for each of its tokens, and of a frame of speech that is not
@@ -41,6 +42,7 @@ class _Block:
     frames: NDArray[np.float32]  # (T, C)
     back: NDArray[np.int32]
     lows: NDArray[np.int64]
+    loudness: Loudness | None
 
 
 class Aligner:
@@ -53,11 +55,14 @@ class Aligner:
         frame_s: float,
         *,
         exact: bool = False,
+        placer: BoundaryPlacer | None = None,
     ) -> None:
         """Take the tokens of each word, and those that may stand between words.
 
-        With `exact` no word is passed over, and nothing is said that is not in the text.
+        With `exact` no word is passed over, and nothing is said that is not in the text. Times are
+        those of CTC's frames, or as a placer corrects them.
         """
+        self._placer = placer
         self._free = np.array(free, np.int64)
         self._frame_s = frame_s
         lens = np.array([2 * len(tokens) for tokens in words], np.int64)
@@ -81,7 +86,14 @@ class Aligner:
         self._blocks: list[_Block] = []
         self._found: dict[int, TokenSpan] = {}  # by state
 
-    def add(self, scores: CtcScores, b: int, num_frames: int, start_s: float) -> None:
+    def add(
+        self,
+        scores: CtcScores,
+        b: int,
+        num_frames: int,
+        start_s: float,
+        loudness: Loudness | None = None,
+    ) -> None:
         """Take the frames of utterance b, which begins at a time in the recording."""
         if num_frames == 0:
             return
@@ -104,11 +116,12 @@ class Aligner:
                 self._beam, self._scores, self._new, self._entries, self._sources, self._span,
                 back, lows,
             )  # fmt: skip
-            self._blocks.append(_Block(start_s + begin * self._frame_s, frames[part], back, lows))
+            begin_s = start_s + begin * self._frame_s
+            self._blocks.append(_Block(begin_s, frames[part], back, lows, loudness))
             if sum(len(block.frames) for block in self._blocks) > LAG_FRAMES:
                 low, high = self._span.tolist()
                 best = low + int(np.argmax(self._scores[low:high]))
-                self._settle(best, LAG_FRAMES // 2, columns)
+                self._settle(best, LAG_FRAMES // 2, scores)
 
     def finish(self, scores: CtcScores | None) -> list[tuple[TokenSpan, ...]]:
         """Return the tokens of each word, none where it was not found; `scores` names columns."""
@@ -119,7 +132,7 @@ class Aligner:
                 self._word_of[high - 1], kernels.NEVER, self._entries, self._sources,
             )  # fmt: skip
             if self._entries[-1] > kernels.NEVER:  # else there is no way through the text
-                self._settle(int(self._sources[-1]), 0, scores.columns[self._labels])
+                self._settle(int(self._sources[-1]), 0, scores)
         spans = []
         for first, past in zip(self._firsts[:-1].tolist(), self._firsts[1:].tolist(), strict=True):
             found = [self._found.get(state) for state in range(first + 1, past, 2)]
@@ -127,7 +140,7 @@ class Aligner:
             spans.append(whole if len(whole) == len(found) else ())
         return spans
 
-    def _settle(self, state: int, num_left: int, columns: NDArray[np.int64]) -> None:
+    def _settle(self, state: int, num_left: int, scores: CtcScores) -> None:
         """Read off the best path to a state, and forget all blocks but the last frames."""
         paths: list[NDArray[np.int64]] = []
         for block in reversed(self._blocks):
@@ -137,18 +150,27 @@ class Aligner:
         while self._blocks and left - len(self._blocks[0].frames) >= num_left:
             block = self._blocks.pop(0)
             left -= len(block.frames)
-            self._read_path(block, paths.pop(), columns)
+            self._read_path(block, paths.pop(), scores)
 
-    def _read_path(
-        self, block: _Block, path: NDArray[np.int64], columns: NDArray[np.int64]
-    ) -> None:
+    def _read_path(self, block: _Block, path: NDArray[np.int64], scores: CtcScores) -> None:
         edges = np.flatnonzero(np.diff(path, prepend=-1, append=-1))
+        found: dict[int, Peak] = {}  # by state
         for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             state = int(path[begin])
-            place = state - int(self._firsts[self._word_of[state]])
-            if place % 2 == 1 and state not in self._found:
-                self._found[state] = TokenSpan(
-                    block.start_s + begin * self._frame_s,
-                    block.start_s + end * self._frame_s,
-                    float(block.frames[begin:end, columns[state]].mean(dtype=np.float64)),
-                )
+            word = int(self._word_of[state])
+            if (state - int(self._firsts[word])) % 2 == 1 and state not in self._found:
+                found[state] = Peak(begin, end, int(self._labels[state]), word)
+        peaks = list(found.values())
+        if self._placer is not None and block.loudness is not None:
+            times = self._placer.place(
+                peaks, block.frames, scores.labels, block.start_s, block.loudness
+            )
+        else:
+            frames = ((peak.begin, peak.end) for peak in peaks)
+            times = [
+                (block.start_s + begin * self._frame_s, block.start_s + end * self._frame_s)
+                for begin, end in frames
+            ]
+        for (state, peak), (start_s, end_s) in zip(found.items(), times, strict=True):
+            of_token = block.frames[peak.begin : peak.end, scores.columns[peak.token]]
+            self._found[state] = TokenSpan(start_s, end_s, float(of_token.mean(dtype=np.float64)))

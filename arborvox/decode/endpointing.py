@@ -6,16 +6,13 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from arborvox.decode.segments import (
+from arborvox.decode.segments import MARGIN_S, MIN_SPEECH_S, SpeechSegment, last_pause
+from arborvox.decode.voice_activity import (
     HOP_S,
-    MARGIN_S,
-    MIN_SPEECH_S,
     SILENCE_DB,
     SMOOTHING_HOPS,
     TINY_POWER,
     Samples,
-    SpeechSegment,
-    last_pause,
     quiet_below,
 )
 

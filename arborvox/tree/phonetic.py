@@ -32,7 +32,7 @@ def phonetic_tree(
 ) -> PhoneticTree:
     """Cluster units by articulatory features; the special ones join above by Huffman's rule."""
     weights = exact_weights(counts)
-    features = _Features()
+    features = PhoneFeatures()
     vectors: dict[int, NDArray[np.float64]] = {}
     relatives: dict[str, str] = {}
     for token, unit in enumerate(units):
@@ -98,7 +98,7 @@ def _join(
     return left, right
 
 
-class _Features:
+class PhoneFeatures:
     """What panphon says about a unit, and about what it does not know."""
 
     def __init__(self) -> None:
@@ -130,6 +130,15 @@ class _Features:
             if segments:
                 return segments
         return ""
+
+    def vectors(self, units: Sequence[str]) -> NDArray[np.float64]:
+        """Return the features of units, a row each; NaN where nothing is known of one."""
+        rows = np.full((len(units), len(self._scale)), np.nan)
+        for row, unit in zip(rows, units, strict=True):
+            relative = self.nearest_relative(unit)
+            if relative:
+                row[:] = self.vector(relative)
+        return rows
 
     def _segments(self, unit: str) -> list[str]:
         return list(self._table.ipa_segs(_ipa_letters(unit)))

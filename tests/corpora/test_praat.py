@@ -80,3 +80,37 @@ def test_what_was_not_said_is_asked_for(
 ) -> None:
     with pytest.raises(ArborvoxError, match=told):
         run(grids, tmp_path / "out", **keys)
+
+
+def speakers_of(cuts: list[dict[str, Any]]) -> set[str | None]:
+    return {cut["supervisions"][0].get("speaker") for cut in cuts}
+
+
+def test_speakers_are_those_that_tiers_or_files_name(grids: Path, tmp_path: Path) -> None:
+    for number, path in enumerate(sorted(grids.glob("*.TextGrid"))):
+        found = (Annotation(0.2, 0.9, f"mot {LETTERS[number]}"),)
+        tiers = (Tier(f"tx@{'ABCD'[number % 4]}", found),)
+        path.write_bytes(write_textgrid(TextGrid(0.0, 4.0, tiers)))
+    cuts = run(grids, tmp_path / "named", tier=("tx",), split="speaker")
+    assert len(cuts) == 12 and speakers_of(cuts) == set("ABCD")
+    sides = [speakers_of(read_cuts(tmp_path / "named", side)) for side in ("train", "test")]
+    assert not sides[0] & sides[1]
+    for rule, wanted in (("name", {f"r{n}" for n in range(12)}), ("tier", {"words"})):
+        plain = tmp_path / rule
+        plain.mkdir()
+        for path in grids.glob("*.wav"):
+            (plain / path.name).write_bytes(path.read_bytes())
+            found = (Annotation(0.2, 0.9, f"mot {LETTERS[int(path.stem[1:])]}"),)
+            data = write_textgrid(TextGrid(0.0, 4.0, (Tier("words", found),)))
+            (plain / f"{path.stem}.TextGrid").write_bytes(data)
+        cuts = run(plain, tmp_path / f"{rule} out", speaker_from=rule)
+        assert speakers_of(cuts) == wanted
+
+
+def test_a_split_by_speakers_that_nobody_names_is_refused_up_front(
+    grids: Path, tmp_path: Path
+) -> None:
+    for path in grids.glob("*.wav"):  # no recording is looked at first
+        path.write_bytes(b"no sound")
+    with pytest.raises(ArborvoxError, match=r"--split speaker: nobody says who speaks in r0"):
+        run(grids, tmp_path / "out", split="speaker")
