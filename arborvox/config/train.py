@@ -30,6 +30,8 @@ class TrainConfig(Section):
     freeze_steps: int = Field(0, ge=0, le=10**9)  # first steps in which a pretrained encoder rests
     warmup_steps: int = Field(25000, ge=0, le=10**9)
     weight_decay: float = Field(0.01, ge=0, le=100)  # of adamw; adam has none
+    # Of what tied gates differ in from the question that they share; of adamw too.
+    deviation_decay: float = Field(0.3, ge=0, le=100)
     clip: float = Field(5.0, gt=0, le=10**9)
     precision: Precision = "auto"
     compile: bool = False

@@ -14,6 +14,7 @@ from arborvox.console import say, warn
 from arborvox.tokens.building import build_tokenizer, count_tokens
 from arborvox.tokens.closeness import draw_closeness, language_closeness
 from arborvox.tokens.corpus import TextCorpus
+from arborvox.tokens.inventories import read_inventories
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
 from arborvox.tokens.trees import build_tree, color_units, languages_of_units
 from arborvox.tree import CodeTree, load_tree, save_tree
@@ -40,12 +41,13 @@ def make_tokens(
     graphemes: bool,
     byte_fallback: bool,
     language_tags: bool,
+    more: Sequence[Path] = (),
 ) -> Tokenizer:
     """Build a vocabulary, save it, and print what it holds."""
     corpus = TextCorpus(sources, languages)
     tokenizer = build_tokenizer(
         corpus, unit, vocab_size=vocab_size, graphemes=graphemes,
-        byte_fallback=byte_fallback, language_tags=language_tags,
+        byte_fallback=byte_fallback, language_tags=language_tags, more=read_inventories(more),
     )  # fmt: skip
     report_skipped(corpus)
     _print_counts(tokenizer, tokenizer.counts)
