@@ -167,9 +167,7 @@ def _split(
     return codes
 
 
-def _thin_out(
-    codes: IntArray, languages: Sequence[str], ratio: float, seed: int
-) -> IntArray:
+def _thin_out(codes: IntArray, languages: Sequence[str], ratio: float, seed: int) -> IntArray:
     """Keep a share of each language's training utterances, at least one.
 
     Utterances are drawn in one order, so that what a tenth keeps a half keeps too.

@@ -1,4 +1,4 @@
-"""How sounds are made: what panphon and the signs of IPA say about a unit, as answers to questions."""
+"""How sounds are made: what panphon and IPA's signs say of a unit, as answers to questions."""
 
 import unicodedata
 from collections.abc import Sequence

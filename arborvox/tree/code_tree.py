@@ -44,7 +44,7 @@ class CodeTree:
     probabilities: NDArray[np.float64]  # (V,) leaf masses by token id
     units: tuple[str, ...] | None = None
     kind: str = "balanced"
-    # (V - 1,) what each inner node asks, yes on the left; None where it asks nothing that has a name
+    # (V - 1,) what each inner node asks, yes on the left; None where it asks nothing with a name
     questions: tuple[str | None, ...] | None = None
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
 """Trees of questions: each inner node asks how a sound is made, and many ask the same.
 
-A tree's mean code length is the entropy plus, for each node, its mass times what an even split would
-have over this one. So the node's question is the one that wastes least, a question that nothing has
-asked yet being dearer: that trades bits for few questions, which are asked again and again.
+A tree's mean code length is the entropy plus, for each node, its mass times what its split lacks of
+one bit. So a node asks the question that wastes least, one that nothing has asked yet being dearer:
+that trades bits for few questions, which are asked again and again.
 """
 
 import heapq

@@ -8,7 +8,13 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from arborvox.hsoftmax import reference
-from arborvox.hsoftmax.cpu.functions import LeafSmoothedLoss, LogProbs, PathLoss, TiedWeight, as_array
+from arborvox.hsoftmax.cpu.functions import (
+    LeafSmoothedLoss,
+    LogProbs,
+    PathLoss,
+    TiedWeight,
+    as_array,
+)
 from arborvox.hsoftmax.cpu.inventory import Turns, best_living
 from arborvox.hsoftmax.cpu.leaves import select_best
 from arborvox.hsoftmax.cpu.search import greedy_path, search
