@@ -42,6 +42,15 @@ SEARCH_OPTIONS: dict[str, Any] = {
         Path | None,
         typer.Option(help="The units the language has, one a line; no other is written."),
     ],
+    "back_off": Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Describe phones of a lower probability, as `voiceless stop, place unsure`; for "
+            "models over a tree of questions.",
+        ),
+    ],
     "precision": Annotated[
         Precision | None, typer.Option(help="auto: bf16 where the processor has it.")
     ],

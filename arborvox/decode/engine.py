@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from arborvox.config import DecodeConfig
+from arborvox.decode.back_off import BackOff
 from arborvox.decode.ctc import align_hypothesis
 from arborvox.decode.device import choose_device
 from arborvox.decode.hypothesis import Hypothesis
@@ -54,6 +55,11 @@ class Engine:
         self.network = Network(
             model, precision=self.config.precision, device=choose_device(self.config.device)
         )
+        self._back_off = None
+        if self.config.back_off is not None:
+            if not self.network.has_ctc:
+                raise ArborvoxError(f"{loaded.folder}: back_off needs a model with a CTC branch.")
+            self._back_off = BackOff(loaded.tree, loaded.tokenizer, self.config.back_off)
         self.use_inventory(self.config.inventory)
 
     def use_inventory(self, path: Path | None) -> None:
@@ -76,7 +82,7 @@ class Engine:
         with _notice, self.network.clock.rest("search"):
             encoded = self.network.encode(pad_sequence(list(features), batch_first=True), lens)
             found = self.search.run(self.network, encoded, self._settings)
-            return self._align(encoded, [best[0] for best in found])
+            return self._describe(encoded, self._align(encoded, [best[0] for best in found]))
 
     @torch.inference_mode()
     def ctc_scores(self, features: Sequence[Tensor]) -> tuple[CtcScores, list[int]]:
@@ -102,6 +108,13 @@ class Engine:
             best if best.frames else align_hypothesis(scores, b, lens[b], best)
             for b, best in enumerate(found)
         ]
+
+    def _describe(self, encoded: Encoded, found: list[Hypothesis]) -> list[Hypothesis]:
+        """Say what is sure of phones that are not, if that is asked for."""
+        if self._back_off is None:
+            return found
+        scores = self.network.ctc_scores(encoded)
+        return [self._back_off(scores, b, best) for b, best in enumerate(found)]
 
 
 def load_engine(run: Path, config: DecodeConfig) -> Engine:

@@ -162,7 +162,7 @@ class Ties(NamedTuple):
 
 
 def tie_gates(tree: CodeTree) -> Ties:
-    """Find the gates that ask the same; who asks alone, or hears one side only, has no deviation."""
+    """Find the gates that ask the same; who asks alone, or hears one side, has no deviation."""
     assert tree.questions is not None
     names = [question or f"~{node}" for node, question in enumerate(tree.questions)]
     rows = {name: row for row, name in enumerate(dict.fromkeys(names))}

@@ -83,8 +83,8 @@ def corpus_inventories(corpus: CorpusConfig) -> dict[str, Path]:
     files = find_inventories(corpus)
     if not files:
         raise ArborvoxError(
-            f"tokens.inventories: a corpus of kind {corpus.kind} in {corpus.source} brings no lists "
-            "of units along; set it to false."
+            f"tokens.inventories: a corpus of kind {corpus.kind} in {corpus.source} brings no "
+            "lists of units along; set it to false."
         )
     return files
 

@@ -116,7 +116,7 @@ def ask(
     features = [articulation.features(relative) for relative in relatives]
     letters = [ipa_letters(unit) for unit in units]
     signs = [signs_of(text) for text in letters]
-    main = [_main_letter(text) for text in letters]
+    main = [main_letter(text) for text in letters]
     answers: dict[str, list[bool]] = {"plain": [not own for own in signs]}
     for name in features[0]:
         answers[f"+{name}"] = [row[name] > 0 for row in features]
@@ -152,7 +152,7 @@ def signs_of(letters: str) -> set[str]:
     }
 
 
-def _main_letter(letters: str) -> str:
+def main_letter(letters: str) -> str:
     """Return the first letter that is no sign, or the first sign of a unit that has no letter."""
     signs = signs_of(letters)
     return next((character for character in letters if character not in signs), letters[0])
