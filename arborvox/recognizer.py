@@ -128,19 +128,29 @@ class Recognizer:
         return Segment(
             start_s=round(speech.start_s, 3),
             end_s=round(speech.start_s + length_s, 3),
-            text=tokenizer.decode(found.tokens).strip(),
+            text=self._text(found),
             confidence=round(float(np.mean(found.confidences)), 4) if found.tokens else 0.0,
             words=tuple(self._words(speech.start_s, found)),
             language=tokenizer.language_of(found.tokens),
             units=tuple(self._units(speech.start_s, found)),
         )
 
+    def _text(self, found: Hypothesis) -> str:
+        if not any(found.unsure):
+            return self.engine.tokenizer.decode(found.tokens).strip()
+        return " ".join(self._unit_text(found, place) for place in range(len(found.tokens)))
+
+    def _unit_text(self, found: Hypothesis, place: int) -> str:
+        """Return a token as it is written, or in brackets what is sure of it."""
+        if found.unsure and found.unsure[place]:
+            return f"[{found.unsure[place]}]"
+        return self.engine.tokenizer.decode([found.tokens[place]]).strip()
+
     def _units(self, start_s: float, found: Hypothesis) -> Iterable[Word]:
         """Yield what was written, token by token."""
-        tokenizer = self.engine.tokenizer
         times_s = found.times_s(self.engine.frame_s)
-        for place, token in enumerate(found.tokens):
-            text = tokenizer.decode([token]).strip()
+        for place in range(len(found.tokens)):
+            text = self._unit_text(found, place)
             begin = end = None
             if times_s:
                 begin, end = (round(start_s + time_s, 3) for time_s in times_s[place])
@@ -162,13 +172,16 @@ class Recognizer:
             text = tokenizer.decode([found.tokens[place] for place in group]).strip()
             if not text:
                 continue
+            if tokenizer.unit == "phone":  # each is a word
+                text = self._unit_text(found, group[0])
             units = []
             for place in group:
                 begin = end = None
                 if times_s:
                     begin, end = (round(start_s + time_s, 3) for time_s in times_s[place])
-                unit = tokenizer.decode([found.tokens[place]]).strip()
-                units.append(Word(unit, begin, end, found.confidences[place]))
+                units.append(
+                    Word(self._unit_text(found, place), begin, end, found.confidences[place])
+                )
             confidence = round(float(np.mean([unit.confidence for unit in units])), 4)
             yield from cut_word(Word(text, units[0].start_s, units[-1].end_s, confidence), units)
 

@@ -47,6 +47,15 @@ SEARCH_OPTIONS: dict[str, Any] = {
         VoiceActivity | None,
         typer.Option(help="How pauses are found: by energy, or by silero where there is noise."),
     ],
+    "back_off": Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Describe phones of a lower probability, as `voiceless stop, place unsure`; for "
+            "models over a tree of questions.",
+        ),
+    ],
     "precision": Annotated[
         Precision | None, typer.Option(help="auto: bf16 where the processor has it.")
     ],

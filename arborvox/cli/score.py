@@ -37,6 +37,13 @@ def score(
     ] = None,
     only: Only = None,
     left_out: Except = None,
+    units_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--units-from",
+            help="The tokens.json of a model: also tell errors by how often training had a unit.",
+        ),
+    ] = None,
     seed: Seed = 0,
     samples: Samples = 1000,
 ) -> None:
@@ -48,7 +55,7 @@ def score(
     from arborvox.score import Selection
 
     selection = Selection.read(only, left_out)
-    report_scores(hypotheses, out, selection, seed=seed, num_samples=samples)
+    report_scores(hypotheses, out, selection, seed=seed, num_samples=samples, units_from=units_from)
 
 
 def compare(

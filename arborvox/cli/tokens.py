@@ -52,6 +52,13 @@ def build(
     language_tags: Annotated[
         bool, typer.Option("--language-tags", help="Begin each utterance with its language's tag.")
     ] = False,
+    more: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of units, one a line, that get a token even if the corpus has none of "
+            "them; repeatable."
+        ),
+    ] = None,
     languages: Annotated[
         str | None, typer.Option(help="Only these languages, separated by commas: ca,es,fr.")
     ] = None,
@@ -68,6 +75,7 @@ def build(
         graphemes=graphemes,
         byte_fallback=byte_fallback,
         language_tags=language_tags,
+        more=more or [],
     )
 
 

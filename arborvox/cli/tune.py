@@ -8,7 +8,7 @@ import typer
 from arborvox.cli.decode import Run, asked_config, takes_search_options
 
 
-@takes_search_options("ctc_weight", "lm_weight", "length_bonus", "vad")
+@takes_search_options("ctc_weight", "lm_weight", "length_bonus", "vad", "back_off")
 def tune(
     run: Run,
     manifest: Annotated[

@@ -25,7 +25,9 @@ Check = Literal["auto", "headers", "decode"]
 
 # What is written, and the tree over it.
 Unit = Literal["char", "phone", "bpe"]
-TreeKind = Literal["huffman", "limited", "balanced", "random", "shuffled", "embedding", "phonetic"]
+TreeKind = Literal[
+    "huffman", "limited", "balanced", "random", "shuffled", "embedding", "phonetic", "questions"
+]
 Weighting = Literal["language", "pooled"]
 ColorBy = Literal["language", "script", "sharing"]
 UnitOrder = Literal["mass", "code", "id"]
@@ -38,7 +40,7 @@ TopKind = Literal["conformer", "transformer"]  # what may stand on a pretrained 
 FrozenPart = Literal["all", "none"]
 StateChoice = Literal["last", "mixture"]
 DecoderKind = Literal["transformer", "none"]
-OutputKind = Literal["softmax", "hierarchical"]
+OutputKind = Literal["softmax", "hierarchical", "tied"]
 Smoothing = Literal["leaves", "gates"]
 Optimizer = Literal["adam", "adamw"]
 Schedule = Literal["warmup", "noam", "cosine"]

@@ -183,6 +183,9 @@ class UclaCorpus(CorpusConfig):
     dev: HeldOut = Field(
         "utterances", description="Held out for development: utterances, or whole languages."
     )
+    ratio: float | None = Field(
+        None, gt=0, le=1, description="Share of the training utterances to keep, by language."
+    )
 
     def cause_of_empty(self, split: str) -> str:
         """The test set is made of whole languages."""

@@ -57,6 +57,8 @@ class DecodeConfig(Section):
     lm_weight: float = Field(0.3, ge=0, le=1000)
     length_bonus: float = Field(0.0, ge=-1000, le=1000)  # for each token written
     inventory: FileName = None  # a file of units, one a line; no other is written
+    # Below this probability a phone is described: "voiceless stop, place unsure".
+    back_off: float | None = Field(None, gt=0, le=1)
     # In `arborvox run`. corpus: each language's own inventory, where the corpus has them; both: two
     # tables, without and with them.
     inventories: InventoryUse = "none"

@@ -70,6 +70,15 @@ class Recipe(Section):
         return self
 
     @model_validator(mode="after")
+    def _check_questions(self) -> "Recipe":
+        for key in ("output", "ctc"):
+            if getattr(self.model, key) == "tied" and self.tree.kind != "questions":
+                raise ValueError(
+                    f"model.{key} is tied, which needs tree.kind: questions, not {self.tree.kind}"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _check_learning_encoder(self) -> "Recipe":
         learns = self.model.encoder == "pretrained" and self.model.freeze != "all"
         for key in ("encoder_learning_rate", "freeze_steps"):

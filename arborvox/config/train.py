@@ -32,6 +32,8 @@ class TrainConfig(Section):
     # Masks, speeds, noises and dropout wait until the development error rate is below this share.
     regularize_below: float | None = Field(None, gt=0, le=1)
     weight_decay: float = Field(0.01, ge=0, le=100)  # of adamw; adam has none
+    # Of what tied gates differ in from the question that they share; of adamw too.
+    deviation_decay: float = Field(0.3, ge=0, le=100)
     clip: float = Field(5.0, gt=0, le=10**9)
     precision: Precision = "auto"
     compile: bool = False

@@ -14,6 +14,8 @@ class TokensConfig(Section):
     graphemes: bool = False
     byte_fallback: bool = False
     language_tags: bool = False
+    # Units that the corpus lists for its languages get a token even if training has none of them.
+    inventories: bool = False
 
 
 class TreeConfig(Section):

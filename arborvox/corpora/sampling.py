@@ -14,6 +14,7 @@ FloatArray = npt.NDArray[np.float64]
 TRAIN, DEV, TEST = 0, 1, 2
 SENTENCE_ELSEWHERE, SPEAKER_ELSEWHERE, NOT_IN_KEPT_SPLIT = -1, -5, -6
 RECORDING_ELSEWHERE = -7
+NOT_DRAWN = -8
 
 # The paper: test is the lesser of 10 % and 10,000 utterances. It has no development set; ours is
 # half of that share, and at most 2,000 utterances.

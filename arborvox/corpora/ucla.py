@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,15 @@ from arborvox.corpora.checks import (
     length_problem,
 )
 from arborvox.corpora.manifests import CorpusStats, Skipped
-from arborvox.corpora.sampling import DEV, DEV_SHARE, TEST, TRAIN, language_rng
+from arborvox.corpora.sampling import (
+    DEV,
+    DEV_SHARE,
+    NOT_DRAWN,
+    TEST,
+    TRAIN,
+    IntArray,
+    language_rng,
+)
 from arborvox.corpora.writing import write_corpus
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance
@@ -61,6 +70,8 @@ def prepare_ucla(config: UclaCorpus, stage: Path, jobs: int) -> CorpusStats:
         else:
             skipped.append(Skipped(f"{language}/audio/{audio.name}", result))
     codes = _split(utterances, test_languages, config)
+    if config.ratio is not None:
+        codes = _thin_out(codes, [u.language for u in utterances], config.ratio, config.seed)
     stats = CorpusStats("ucla", config.model_dump(mode="json"))
     stats.notes["phones"] = _phone_counts(utterances, codes)
     write_corpus(stage, stats, utterances, codes, skipped)
@@ -154,6 +165,19 @@ def _split(
             left.subtract(phones)
             room -= 1
     return codes
+
+
+def _thin_out(codes: IntArray, languages: Sequence[str], ratio: float, seed: int) -> IntArray:
+    """Keep a share of each language's training utterances, at least one.
+
+    Utterances are drawn in one order, so that what a tenth keeps a half keeps too.
+    """
+    thinned = codes.copy()
+    for language in sorted(set(languages)):
+        rows = np.flatnonzero((np.array(languages, dtype=object) == language) & (codes == TRAIN))
+        order = language_rng(seed, f"ucla/ratio/{language}").permutation(rows)
+        thinned[order[max(round(ratio * len(rows)), 1) :]] = NOT_DRAWN
+    return thinned
 
 
 def _set(utterance: Utterance) -> set[str]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from arborvox.corpora.manifests import (
     NOT_KEPT_REASON,
+    NOT_SAMPLED_REASON,
     RECORDING_REASON,
     SENTENCE_REASON,
     SKIPPED_NAME,
@@ -20,6 +21,7 @@ from arborvox.corpora.manifests import (
     write_skipped,
 )
 from arborvox.corpora.sampling import (
+    NOT_DRAWN,
     NOT_IN_KEPT_SPLIT,
     RECORDING_ELSEWHERE,
     SENTENCE_ELSEWHERE,
@@ -33,6 +35,7 @@ LEFT_OUT = {
     SPEAKER_ELSEWHERE: SPEAKER_REASON,
     RECORDING_ELSEWHERE: RECORDING_REASON,
     NOT_IN_KEPT_SPLIT: NOT_KEPT_REASON,
+    NOT_DRAWN: NOT_SAMPLED_REASON,
 }
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from arborvox.config import DecodeConfig
+from arborvox.decode.back_off import BackOff
 from arborvox.decode.ctc import align_hypothesis
 from arborvox.decode.device import choose_device
 from arborvox.decode.hypothesis import Hypothesis
@@ -46,6 +47,11 @@ class Engine:
         self.network = Network(
             model, precision=self.config.precision, device=choose_device(self.config.device)
         )
+        self._back_off = None
+        if self.config.back_off is not None:
+            if not self.network.has_ctc:
+                raise ArborvoxError(f"{loaded.folder}: back_off needs a model with a CTC branch.")
+            self._back_off = BackOff(loaded.tree, loaded.tokenizer, self.config.back_off)
         self.use_inventory(self.config.inventory)
 
     def variant(
@@ -112,7 +118,7 @@ class Engine:
         with _notice, self.network.clock.rest("search"):
             encoded = self.network.encode(pad_sequence(list(features), batch_first=True), lens)
             found = self.search.run(self.network, encoded, self._settings)
-            return self._align(encoded, found)
+            return self._describe(encoded, self._align(encoded, found))
 
     @torch.inference_mode()
     def ctc_scores(self, features: Sequence[Tensor]) -> tuple[CtcScores, list[int]]:
@@ -142,6 +148,14 @@ class Engine:
             ]
             for b, hypotheses in enumerate(found)
         ]
+
+    def _describe(self, encoded: Encoded, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        """Say what is sure of phones that are not, if that is asked for."""
+        back_off = self._back_off
+        if back_off is None:
+            return found
+        scores = self.network.ctc_scores(encoded)
+        return [[back_off(scores, b, one) for one in best] for b, best in enumerate(found)]
 
 
 def load_engine(run: Path, config: DecodeConfig) -> Engine:

@@ -58,6 +58,7 @@ def make_header(engine: Engine, manifest: Path) -> dict[str, Any]:
             "length_bonus": config.length_bonus if search.wide else None,
             "inventory": None if config.inventory is None else str(config.inventory.absolute()),
             "precision": engine.network.precision,
+            "back_off": config.back_off,
         },
         CHECKSUMS: {
             **{key: engine.checksums.get(name) for key, name in model.items()},
@@ -80,6 +81,7 @@ def make_line(utterance: Utterance, found: Hypothesis, engine: Engine) -> str:
         "confidences": [round(confidence, 4) for confidence in found.confidences],
         "times_s": found.times_s(engine.frame_s),
         "num_unknown": found.tokens.count(UNK_ID),
+        **({"unsure": found.unsure} if found.unsure else {}),
     }
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
 

@@ -1,17 +1,14 @@
 """Inventories: which sounds or letters a language has, as a file that a linguist can write."""
 
-import unicodedata
 from pathlib import Path
 
 from arborvox.console import warn
 from arborvox.errors import ArborvoxError
-from arborvox.files import read_bounded
+from arborvox.tokens.inventories import read_inventory
 from arborvox.tokens.segmentation import PIECE_SPACE
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
 
-SPACE_NAME = "<space>"
 MAX_NAMED = 10
-MAX_MIB = 16
 
 
 def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
@@ -20,7 +17,7 @@ def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
     The end, language tags and, between characters, the space are always allowed; <unk> never is.
     Of a BPE vocabulary all pieces are allowed that are made of the listed characters.
     """
-    listed = _read_units(path)
+    listed = read_inventory(path)
     allowed = [token for token in range(tokenizer.num_special) if token != UNK_ID]
     written = range(tokenizer.num_special, len(tokenizer))
     if tokenizer.unit == "bpe":
@@ -37,21 +34,6 @@ def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
         warn(f"{path}: {len(missing)} of {len(listed)} units are not in the model: {names}")
     assert EOS_ID in allowed
     return allowed + known
-
-
-def _read_units(path: Path) -> set[str]:
-    if not path.exists():
-        raise ArborvoxError(f"There is no inventory {path}.")
-    units = set()
-    for number, line in enumerate(read_bounded(path, MAX_MIB).splitlines(), start=1):
-        unit = unicodedata.normalize("NFC", line.strip())
-        if len(unit.split()) > 1:
-            raise ArborvoxError(f"{path}, line {number}: one unit a line, not {unit!r}.")
-        if unit:
-            units.add(" " if unit == SPACE_NAME else unit)
-    if not units:
-        raise ArborvoxError(f"{path} lists no units.")
-    return units
 
 
 def language_inventory(language: str, tokenizer: Tokenizer) -> list[int]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arborvox.tokens.tokenizer import Tokenizer
-from arborvox.tree.phonetic import PhoneFeatures
+from arborvox.tree.articulation import Articulation
 
 # Squared distance of weighted features at which a phone lends another e^-1 of its likelihood:
 # phones that differ in voice are at 2, those that have most in common are below 5.
@@ -57,5 +57,5 @@ def _vectors(units: Sequence[str]) -> NDArray[np.float64]:
 
 
 @functools.cache
-def _features() -> PhoneFeatures:
-    return PhoneFeatures()  # panphon reads its tables, which takes a second
+def _features() -> Articulation:
+    return Articulation()  # panphon reads its tables, which takes a second

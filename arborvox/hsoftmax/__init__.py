@@ -7,8 +7,9 @@ PyTorch, which the other two equal.
 from arborvox.hsoftmax.contract import OutputLayer
 from arborvox.hsoftmax.hierarchical import HierarchicalSoftmax
 from arborvox.hsoftmax.softmax import Softmax
+from arborvox.hsoftmax.tied import TiedSoftmax
 
-__all__ = ["HierarchicalSoftmax", "OutputLayer", "Softmax", "warm_up"]
+__all__ = ["HierarchicalSoftmax", "OutputLayer", "Softmax", "TiedSoftmax", "warm_up"]
 
 
 def warm_up() -> None:

@@ -53,6 +53,10 @@ class OutputLayer(nn.Module, ABC):
     def restricted(self, ids: NDArray[np.int64]) -> "RestrictedLayer":
         """Return the layer on condition that the token is one of rising `ids`; not trainable."""
 
+    def held_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that a weight decay of their own holds near 0."""
+        return []
+
     def forward(self, h: Tensor, targets: Tensor) -> Tensor:
         """Return `nll`, so that wrappers such as DistributedDataParallel see the training step."""
         return self.nll(h, targets)

@@ -12,10 +12,10 @@ from torch.autograd.function import Function, once_differentiable
 
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import reference, triton_programs
-from arborvox.hsoftmax.reference import greedy, leaf_smoothed_nll, sort_scores
+from arborvox.hsoftmax.reference import greedy, leaf_smoothed_nll, sort_scores, tie
 from arborvox.hsoftmax.tables import TreeTables
 
-__all__ = ["greedy", "leaf_smoothed_nll", "log_probs", "path_nll", "topk"]
+__all__ = ["greedy", "leaf_smoothed_nll", "log_probs", "path_nll", "tie", "topk"]
 
 LEAVES_PER_PROGRAM = 128
 

@@ -59,8 +59,11 @@ class HierarchicalSoftmax(OutputLayer):
         self.kernel = kernel
         self.tables = TreeTables.of_tree(tree)  # moves with the layer
         self._blocks: dict[int, PathBlocks] = {}
-        self.weight = nn.Parameter(torch.empty(tree.num_inner, hidden_size))
+        self._make_parameters()
         self.reset_parameters()
+
+    def _make_parameters(self) -> None:
+        self.weight = nn.Parameter(torch.empty(self.tree.num_inner, self.hidden_size))
 
     def reset_parameters(self) -> None:
         """Draw the weights anew, as `nn.Linear` draws them."""
@@ -71,15 +74,15 @@ class HierarchicalSoftmax(OutputLayer):
         """Return the smoothed -log P(target) of each row: (N, D), (N,) -> (N,)."""
         self._check_hidden(h)
         self._check_targets(h, targets)
-        h, weight = self._in_one_type(h)
-        kernels = choose(self.kernel, h)
+        return self._path_loss(*self._in_one_type(h), targets, self.tables)
+
+    def _path_loss(self, h: Tensor, weight: Tensor, targets: Tensor, tables: TreeTables) -> Tensor:
+        kernels, smoothing = choose(self.kernel, h), self.label_smoothing
         loss: Tensor
-        if self.label_smoothing and self.smoothing == "leaves":
-            loss = kernels.leaf_smoothed_nll(h, weight, targets, self.tables, self.label_smoothing)
+        if smoothing and self.smoothing == "leaves":
+            loss = kernels.leaf_smoothed_nll(h, weight, targets, tables, smoothing)
         else:
-            loss = kernels.path_nll(
-                h, weight, targets, self.tables, self.label_smoothing, self.sparse
-            )
+            loss = kernels.path_nll(h, weight, targets, tables, smoothing, self.sparse)
         return loss
 
     def log_probs(self, h: Tensor) -> Tensor:
@@ -101,6 +104,10 @@ class HierarchicalSoftmax(OutputLayer):
             h, weight, self._modules["tables"], k
         )
         return best
+
+    def gate_weight(self) -> Tensor:
+        """Return the weight of every gate, (V - 1, D)."""
+        return self.weight
 
     def restricted(self, ids: NDArray[np.int64]) -> RestrictedHierarchicalSoftmax:
         """Return the layer on condition that the token is one of rising `ids`."""

@@ -29,7 +29,7 @@ class RestrictedHierarchicalSoftmax(RestrictedLayer):
         self.kernel = layer.kernel
         pruned = prune(layer.tree, ids)
         rows = torch.from_numpy(pruned.node_rows).long()
-        self.weight = nn.Parameter(layer.weight.detach()[rows], requires_grad=False)
+        self.weight = nn.Parameter(layer.gate_weight().detach()[rows], requires_grad=False)
         gates = np.arange(len(rows), dtype=np.int32)  # of the weight that was picked
         self.tables = TreeTables.of_pruned(pruned._replace(node_rows=gates))
         self._turns = Turns.of_tree(pruned)

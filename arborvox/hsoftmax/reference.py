@@ -105,3 +105,9 @@ def greedy(h: Tensor, weight: Tensor, tables: TreeTables) -> tuple[Tensor, Tenso
         scores = torch.where(walking, scores + functional.logsigmoid(turns), scores)
         places = torch.where(walking, torch.where(to_left, left, right), places)
     return scores, tables.leaf_ids[~places]
+
+
+def tie(question: Tensor, deviation: Tensor, asked: Tensor, slots: Tensor) -> Tensor:
+    """Return each gate's weight, its question's plus its deviation where slots >= 0, (M, D)."""
+    free = (slots >= 0).nonzero().squeeze(1)
+    return question.index_select(0, asked).index_add(0, free, deviation[slots[free]])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from arborvox.config import ModelConfig
 from arborvox.errors import ArborvoxError
-from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax, TiedSoftmax
 from arborvox.tree import CodeTree
 
 
@@ -43,9 +43,20 @@ def _make_hierarchical(request: OutputRequest) -> OutputLayer:
     )
 
 
+def _make_tied(request: OutputRequest) -> OutputLayer:
+    assert request.tree is not None
+    return TiedSoftmax(
+        request.hidden_size,
+        request.tree,
+        label_smoothing=request.label_smoothing,
+        smoothing=request.smoothing,
+    )
+
+
 OUTPUTS: dict[str, Output] = {
     "softmax": Output(_make_softmax, needs_tree=False, title="softmax"),
     "hierarchical": Output(_make_hierarchical, needs_tree=True, title="hierarchical softmax"),
+    "tied": Output(_make_tied, needs_tree=True, title="hierarchical softmax with tied gates"),
 }
 
 

@@ -78,6 +78,17 @@ def inventory_mark(corpus: CorpusConfig) -> str:
     return digest_value({language: digest_files(path) for language, path in files.items()})
 
 
+def corpus_inventories(corpus: CorpusConfig) -> dict[str, Path]:
+    """Return the corpus's own files of units by language, or say that it has none."""
+    files = find_inventories(corpus)
+    if not files:
+        raise ArborvoxError(
+            f"tokens.inventories: a corpus of kind {corpus.kind} in {corpus.source} brings no "
+            "lists of units along; set it to false."
+        )
+    return files
+
+
 def _find_inventories(
     corpus: CorpusConfig, languages: list[str], tokens: Path, folder: Path
 ) -> dict[str, Path]:

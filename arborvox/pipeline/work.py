@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from arborvox.config import (
@@ -23,6 +24,7 @@ from arborvox.pipeline.stages import RunInterruptedError
 from arborvox.processes import count_cores
 from arborvox.score import read_hypotheses, score_hypotheses, scores_as_json
 from arborvox.tokens import TextCorpus, Tokenizer, build_tokenizer
+from arborvox.tokens.inventories import read_inventories
 from arborvox.tokens.reports import report_skipped
 from arborvox.tokens.trees import build_tree
 from arborvox.train import train
@@ -74,8 +76,10 @@ def read_test_set(cuts: Path) -> list[tuple[str, str, str]]:
     return sorted((asked.id, asked.language, asked.text) for asked in read_manifest(cuts))
 
 
-def build_tokens(config: TokensConfig, cuts: Path, folder: Path) -> None:
-    """Collect the units of the training set."""
+def build_tokens(
+    config: TokensConfig, cuts: Path, folder: Path, inventories: Iterable[Path] = ()
+) -> None:
+    """Collect the units of the training set, and those of inventories."""
     corpus = TextCorpus([cuts])
     tokenizer = build_tokenizer(
         corpus,
@@ -84,6 +88,7 @@ def build_tokens(config: TokensConfig, cuts: Path, folder: Path) -> None:
         graphemes=config.graphemes,
         byte_fallback=config.byte_fallback,
         language_tags=config.language_tags,
+        more=read_inventories(inventories),
     )
     report_skipped(corpus)
     tokenizer.save(folder / TOKENS)

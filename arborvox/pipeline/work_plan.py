@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arborvox.config import DecodeConfig, Recipe, TrainConfig
+from arborvox.config import DecodeConfig, Recipe, TokensConfig, TrainConfig
 from arborvox.digests import digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
@@ -18,6 +18,7 @@ from arborvox.pipeline.decoding import (
     HYPOTHESES,
     TIMING,
     check_search,
+    corpus_inventories,
     decode_test_set,
     inventory_mark,
 )
@@ -179,14 +180,18 @@ class _Planner:
 
     def _tokens(self, variant: Variant, recipe: Recipe, prepare: Stage) -> Stage:
         cuts = prepare.folder / work.TRAIN_CUTS
+        corpus = work.locate_corpus(recipe.corpus)
+        listed = corpus_inventories(corpus) if recipe.tokens.inventories else {}
         return self._stage(
             ("tokens", f"tokens-{variant.name}"),
             "tokens",
             recipe.tokens.model_dump(mode="json"),
-            lambda folder: work.build_tokens(recipe.tokens, cuts, folder),
+            lambda folder: work.build_tokens(recipe.tokens, cuts, folder, listed.values()),
+            defaults=TokensConfig().model_dump(mode="json"),
             outputs=(work.TOKENS,),
             after=(prepare,),
             inputs={"train cuts": cuts},
+            source_mark=(lambda: inventory_mark(corpus)) if listed else None,
         )
 
     def _tree(self, variant: Variant, recipe: Recipe, tokens: Stage, seed: int) -> Stage | None:

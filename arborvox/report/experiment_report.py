@@ -23,6 +23,7 @@ from arborvox.report.sections import (
     speed_blocks,
     tree_blocks,
 )
+from arborvox.report.unit_classes import unit_class_blocks
 from arborvox.score import Scores
 from arborvox.score.analysis import Analysis, analysis_as_json, analyze
 
@@ -67,6 +68,7 @@ def _build_document(
     blocks: list[Block] = finding_blocks(analyses)
     for setting, analysis in analyses.items():
         blocks += result_blocks(analysis, setting, alone=len(analyses) == 1)
+    blocks += unit_class_blocks(experiment, folder, settings)
     blocks += model_blocks(experiment)
     blocks += example_blocks(experiment, folder, first, scores[first])
     blocks += confusion_blocks(analyses[first])

@@ -1,5 +1,6 @@
 """`arborvox score`, from a hypothesis file to tables."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from arborvox.report.document import Block, Cell, Document, Heading, Notes, Tabl
 from arborvox.report.markdown import render_markdown
 from arborvox.report.result_files import result_prefix, write_result
 from arborvox.report.terminal import show
+from arborvox.report.unit_classes import score_class_table, training_counts
 from arborvox.report.wording import percent, percent_interval
 from arborvox.score import (
     EVERYTHING,
@@ -20,6 +22,7 @@ from arborvox.score import (
     score_hypotheses,
     scores_as_json,
 )
+from arborvox.score.by_count import count_by_class, score_classes
 
 # Below this many utterances a bootstrap interval is known to be too narrow.
 FEW_UTTERANCES = 20
@@ -33,13 +36,25 @@ def report_scores(
     *,
     seed: int,
     num_samples: int,
+    units_from: Path | None = None,
 ) -> Scores:
-    """Score a hypothesis file; show the tables and write them beside it, or under `out`."""
+    """Score a hypothesis file; show the tables and write them beside it, or under `out`.
+
+    With tokens, the main metric is also told by how often training had a unit.
+    """
     file = selection.of(read_hypotheses(path))
     scores = score_hypotheses(file.transcriptions, file.unit, seed=seed, num_samples=num_samples)
     blocks: list[Block] = []
     for metric in scores.metrics:
         blocks += [Heading(f"{metric.label} in %"), score_table(metric, scores)]
+    value = scores_as_json(scores, file)
+    if units_from is not None:
+        main = next(iter(scores.metrics))
+        edits = count_by_class(file.transcriptions, main, training_counts(units_from))
+        classes = score_classes(edits, main, seed=seed, num_samples=num_samples)
+        told = f"{main.label} in % by how often training had a unit, {units_from.name}"
+        blocks += [Heading(told), score_class_table(classes, main)]
+        value["by_training_count"] = {found.name: asdict(found.score) for found in classes}
     notes = [*selection.notes, *score_notes(scores, file.normalization)]
     blocks.append(Notes(tuple(notes)))
     document = Document(f"Scores of {path.name}", "", tuple(blocks))
@@ -49,7 +64,7 @@ def report_scores(
         prefix,
         render_markdown(document, prefix.parent),
         {".csv": score_rows(scores)},
-        scores_as_json(scores, file),
+        value,
     )
     return scores
 

@@ -1,7 +1,7 @@
 """Vocabularies out of sentences: which units there are, and how often."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from arborvox.errors import ArborvoxError
 from arborvox.tokens.corpus import Sentence
@@ -22,15 +22,20 @@ def build_tokenizer(
     graphemes: bool = False,
     byte_fallback: bool = False,
     language_tags: bool = False,
+    more: Collection[str] = (),
 ) -> Tokenizer:
     """Build the vocabulary of a corpus (which is read twice); units are sorted by code point.
 
-    `vocab_size` is the whole vocabulary of BPE, special tokens and tags included.
+    `vocab_size` is the whole vocabulary of BPE, special tokens and tags included. Units of `more`
+    are added with a count of 0 where the corpus has none of them.
     """
     if unit == "bpe":
+        if more:
+            raise ArborvoxError("Units can be added to characters and phones, not to BPE pieces.")
         languages, units, model = _train_bpe(corpus, vocab_size, byte_fallback, language_tags)
     else:
         languages, units = _collect_units(corpus, unit, graphemes)
+        units.update(more)
         model = None
     special = special_units(languages, language_tags)
     for taken in sorted(set(special) & units):

@@ -1,6 +1,7 @@
 """What the commands about tokens and trees do, and what they print on standard output."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from arborvox.console import say, warn
 from arborvox.tokens.building import build_tokenizer, count_tokens
 from arborvox.tokens.closeness import draw_closeness, language_closeness
 from arborvox.tokens.corpus import TextCorpus
+from arborvox.tokens.inventories import read_inventories
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
 from arborvox.tokens.trees import build_tree, color_units, languages_of_units
 from arborvox.tree import CodeTree, load_tree, save_tree
@@ -28,6 +30,7 @@ from arborvox.tree.measures import (
 TOKENS_NAME = "tokens.json"
 MOST_MOVED = 10
 UNITS_SHOWN_A_SIDE = 12
+UNITS_SHOWN_A_GATE = 6
 
 
 def make_tokens(
@@ -40,12 +43,13 @@ def make_tokens(
     graphemes: bool,
     byte_fallback: bool,
     language_tags: bool,
+    more: Sequence[Path] = (),
 ) -> Tokenizer:
     """Build a vocabulary, save it, and print what it holds."""
     corpus = TextCorpus(sources, languages)
     tokenizer = build_tokenizer(
         corpus, unit, vocab_size=vocab_size, graphemes=graphemes,
-        byte_fallback=byte_fallback, language_tags=language_tags,
+        byte_fallback=byte_fallback, language_tags=language_tags, more=read_inventories(more),
     )  # fmt: skip
     report_skipped(corpus)
     _print_counts(tokenizer, tokenizer.counts)
@@ -120,6 +124,8 @@ def show_tree(path: Path, tokens: Path | None, sort: str) -> None:
         rows.append((*row, " ".join(used[token])) if used else row)
     header = ("id", "unit", "%", "bits", "code", *(("languages",) if used else ()))
     _print_table(header, rows, right=(0, 2, 3))
+    if tree.questions is not None:
+        _print_questions(tree)
     if tokenizer:
         _report_unknown(tokenizer, tokenizer.counts)
 
@@ -206,6 +212,46 @@ def _print_summary(tree: CodeTree) -> None:
         f"{tree.kind} tree: {tree.num_leaves} units, longest code {tree.depth} bits; expected code "
         f"length {length:.4f} bits, entropy {entropy:.4f} (+{length - entropy:.4f})"
     )
+
+
+def _print_questions(tree: CodeTree) -> None:
+    """Print what each gate asks, with its place, its mass and the units on its two sides."""
+    assert tree.questions is not None
+    masses = np.add(*tree.sums_below(tree.probabilities))
+    asked = Counter(question for question in tree.questions if question is not None)
+    print(f"\n{len(asked)} questions for {asked.total()} of {tree.num_inner} gates; yes is 0, left")
+    names = [display_name(unit) for unit in tree.units or ()] or [""] * tree.num_leaves
+    prefixes, sides = _gate_codes(tree)
+    rows = [
+        (
+            str(gate),
+            prefixes[gate],
+            question or "–",
+            f"{100 * masses[gate]:.4f}",
+            *(_some_units([names[token] for token in side]) for side in sides[gate]),
+        )
+        for gate, question in enumerate(tree.questions)
+    ]
+    _print_table(("gate", "after", "question", "%", "yes", "no"), rows, right=(0, 3))
+
+
+def _gate_codes(tree: CodeTree) -> tuple[list[str], list[tuple[list[int], list[int]]]]:
+    """Return the code that leads to each gate, and the tokens on its two sides, heaviest first."""
+    prefixes = [""] * tree.num_inner
+    sides: list[tuple[list[int], list[int]]] = [([], []) for _ in range(tree.num_inner)]
+    offsets, nodes, signs = tree.paths()
+    codes = tree.codes()
+    for token in np.argsort(-tree.probabilities, kind="stable").tolist():
+        path = slice(offsets[token], offsets[token + 1])
+        for depth, (gate, sign) in enumerate(zip(nodes[path], signs[path], strict=True)):
+            prefixes[gate] = codes[token][:depth]
+            sides[gate][int(sign < 0)].append(token)
+    return prefixes, sides
+
+
+def _some_units(names: Sequence[str]) -> str:
+    more = f" +{len(names) - UNITS_SHOWN_A_GATE}" if len(names) > UNITS_SHOWN_A_GATE else ""
+    return " ".join(names[:UNITS_SHOWN_A_GATE]) + more
 
 
 def _print_counts(tokenizer: Tokenizer, counts: Mapping[str, Sequence[int]]) -> None:

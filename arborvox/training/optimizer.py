@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from arborvox.config import TrainConfig
+from arborvox.hsoftmax import OutputLayer
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_weights
 
@@ -17,6 +18,12 @@ def make_optimizer(model: ASR, config: TrainConfig) -> torch.optim.Optimizer:
 
     Each group's rate is the schedule's times its `rate_factor`.
     """
+    held = {
+        id(p)
+        for layer in model.modules()
+        if isinstance(layer, OutputLayer)
+        for p in layer.held_parameters()
+    }
     given = {id(p) for p in model.encoder.given_parameters()}
     parameters = [p for p in model.parameters() if p.requires_grad]
     fresh = [p for p in parameters if id(p) not in given]
@@ -30,8 +37,14 @@ def make_optimizer(model: ASR, config: TrainConfig) -> torch.optim.Optimizer:
             groups.append({"params": part, "rate_factor": factor})
             continue
         # Decay would pull norms' scales and biases to 0 without making the function simpler.
-        matrices, others = [p for p in part if p.dim() > 1], [p for p in part if p.dim() <= 1]
-        for members, decay in ((matrices, config.weight_decay), (others, 0.0)):
+        free = [p for p in part if id(p) not in held]
+        kinds = [
+            ([p for p in free if p.dim() > 1], config.weight_decay),
+            ([p for p in free if p.dim() <= 1], 0.0),
+        ]
+        if len(free) < len(part):
+            kinds.append(([p for p in part if id(p) in held], config.deviation_decay))
+        for members, decay in kinds:
             groups.append({"params": members, "weight_decay": decay, "rate_factor": factor})
     make = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
     return make(groups, lr=config.learning_rate, fused=True)

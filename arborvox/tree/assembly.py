@@ -14,17 +14,23 @@ def number_in_level_order(
     left: Sequence[int], right: Sequence[int], root: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Renumber inner nodes in level order, the root as 0; leaves are ~token before and after."""
+    order = level_order(left, right, root)
+    place = np.empty(len(left), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    renumbered = []
+    for side in (left, right):
+        child = np.array(side, np.int64)[order]
+        renumbered.append(np.where(child >= 0, place[np.maximum(child, 0)], child).astype(np.int32))
+    return renumbered[0], renumbered[1]
+
+
+def level_order(left: Sequence[int], right: Sequence[int], root: int) -> list[int]:
+    """Return the inner nodes level by level, the root first."""
     order = [root]
-    new_left, new_right = np.empty(len(left), np.int32), np.empty(len(left), np.int32)
     # `order` grows while it is read: the queue of a breadth-first walk.
-    for number, node in enumerate(order):
-        for child, renumbered in ((left[node], new_left), (right[node], new_right)):
-            if child < 0:
-                renumbered[number] = child
-            else:
-                renumbered[number] = len(order)
-                order.append(child)
-    return new_left, new_right
+    for node in order:
+        order += [child for child in (left[node], right[node]) if child >= 0]
+    return order
 
 
 def probabilities_of(weights: Sequence[int]) -> NDArray[np.float64]:

@@ -18,6 +18,8 @@ KINDS = values_of(TreeKind)
 # What would break a unit over two lines of a file.
 LINE_BREAKS = frozenset("\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
 
+LONGEST_QUESTION = 64
+
 # Decisions of all codes together; an unbalanced tree has V * V / 2 of them, and all are kept.
 MOST_DECISIONS = 1 << 26
 
@@ -42,6 +44,8 @@ class CodeTree:
     probabilities: NDArray[np.float64]  # (V,) leaf masses by token id
     units: tuple[str, ...] | None = None
     kind: str = "balanced"
+    # (V - 1,) what each inner node asks, yes on the left; None where it asks nothing with a name
+    questions: tuple[str | None, ...] | None = None
 
     def __post_init__(self) -> None:
         """Freeze the arrays and refuse anything that is not a tree in level order."""
@@ -49,7 +53,10 @@ class CodeTree:
             object.__setattr__(self, name, _frozen_array(name, getattr(self, name), dtype))
         if self.units is not None:
             object.__setattr__(self, "units", tuple(self.units))
+        if self.questions is not None:
+            object.__setattr__(self, "questions", tuple(self.questions))
         _check_labels(self)
+        _check_questions(self)
         _check_shape_of_tree(self.left, self.right)
         _check_depth(self)
 
@@ -142,10 +149,16 @@ class CodeTree:
             probabilities=np.append(self.probabilities * (1.0 - probability), probability),
             units=None if self.units is None else (*self.units, unit),
             kind=self.kind,
+            questions=None if self.questions is None else (None, *self.questions),
         )
 
+    def heard_below(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Say whether the left and the right of each inner node hold a unit with any mass."""
+        on_left, on_right = self.sums_below((self.probabilities > 0).astype(np.int64))
+        return on_left > 0, on_right > 0
+
     def __eq__(self, other: object) -> bool:
-        """Say whether structure and masses are the same."""
+        """Say whether structure, masses and questions are the same."""
         if not isinstance(other, CodeTree):
             return NotImplemented
         return self._fingerprint == other._fingerprint
@@ -159,8 +172,9 @@ class CodeTree:
         return f"<{self.kind} {type(self).__name__}: {self.num_leaves} leaves, depth {self.depth}>"
 
     @property
-    def _fingerprint(self) -> tuple[bytes, bytes, bytes]:
-        return self.left.tobytes(), self.right.tobytes(), self.probabilities.tobytes()
+    def _fingerprint(self) -> tuple[bytes, bytes, bytes, tuple[str | None, ...] | None]:
+        arrays = (self.left.tobytes(), self.right.tobytes(), self.probabilities.tobytes())
+        return *arrays, self.questions
 
     @cached_property
     def _paths(self) -> Paths:
@@ -234,6 +248,24 @@ def _check_labels(tree: CodeTree) -> None:
         if len(set(tree.units)) != V:
             twice = Counter(tree.units).most_common(1)[0][0]
             raise ArborvoxError(f"The unit {twice!r} stands twice in the tree; each has one leaf.")
+
+
+def _check_questions(tree: CodeTree) -> None:
+    """Refuse questions that are not one for each inner node, or that no line can show."""
+    if tree.questions is None:
+        return
+    if len(tree.questions) != tree.num_inner:
+        raise ArborvoxError(
+            f"The tree has {tree.num_inner} inner nodes but {len(tree.questions)} questions."
+        )
+    for node, question in enumerate(tree.questions):
+        if question is None:
+            continue
+        if not 0 < len(question) <= LONGEST_QUESTION or not LINE_BREAKS.isdisjoint(question):
+            raise ArborvoxError(
+                f"The question of inner node {node} must be one line of 1 to {LONGEST_QUESTION} "
+                "characters."
+            )
 
 
 def _check_shape_of_tree(left: NDArray[np.int32], right: NDArray[np.int32]) -> None:

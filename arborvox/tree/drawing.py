@@ -19,6 +19,9 @@ LABEL_PITCH_PT = 7.6  # room for one label along the outer circle
 RADIUS_LIMITS_IN = (2.6, 30.0)
 # Most units have short codes: a ring for each bit, the inner ones wider apart than the outer ones.
 RADIUS_POWER = 0.6
+ROOM_FOR_QUESTIONS = 1.5  # how much wider a tree is drawn that has something on its branches
+QUESTION_SIZES_PT = (1.5, 7.0)
+LETTER_WIDTH = 0.56  # of a question, in units of its size
 GAP = 0.03  # share of the circle kept free for the scale
 RING = (1.02, 1.09)  # where the colors of each leaf stand; the tree ends at 1
 LABEL_AT = 1.105
@@ -51,7 +54,8 @@ def draw_tree(tree: CodeTree, path: Path, coloring: Coloring, title: str = "") -
     if tree.units is None:
         raise ArborvoxError("The tree does not name its units; build it again from its tokens.")
     layout = _lay_out(tree)
-    radius_in = np.clip(tree.num_leaves * LABEL_PITCH_PT / 72 / (2 * np.pi), *RADIUS_LIMITS_IN)
+    pitch_pt = LABEL_PITCH_PT * (1 if tree.questions is None else ROOM_FOR_QUESTIONS)
+    radius_in = np.clip(tree.num_leaves * pitch_pt / 72 / (2 * np.pi), *RADIUS_LIMITS_IN)
     side = 2 * (radius_in * LABEL_AT + 0.5)
     figure = new_figure(side + 1.9, side + 0.5)
     axes = figure.add_subplot()
@@ -71,6 +75,7 @@ def draw_tree(tree: CodeTree, path: Path, coloring: Coloring, title: str = "") -
     wedges, wedge_colors = _ring(tree, layout, coloring)
     axes.add_collection(PolyCollection(wedges, facecolors=wedge_colors, linewidths=0, zorder=3))
     _draw_labels(axes, tree.units, layout, radius_in)
+    _draw_questions(axes, tree, layout, radius_in)
     _draw_legend(figure, coloring)
     bits = expected_code_length(tree)
     axes.set_title(
@@ -210,6 +215,28 @@ def _draw_labels(axes: Any, units: Sequence[str], layout: _Layout, radius_in: fl
         axes.text(
             at * np.cos(angle), at * np.sin(angle), name, va="center", fontsize=fontsize,
             rotation_mode="anchor", parse_math=False, **looks,
+        )  # fmt: skip
+
+
+def _draw_questions(axes: Any, tree: CodeTree, layout: _Layout, radius_in: float) -> None:
+    """Write what each node asks along the branch on which the answer is yes."""
+    for node, question in enumerate(tree.questions or ()):
+        if question is None:
+            continue
+        child = int(tree.left[node])
+        if child >= 0:
+            angle, end = layout.node_angle[child], layout.node_radius[child]
+        else:
+            angle, end = layout.leaf_angle[~child], layout.leaf_radius[~child]
+        room_pt = (end - layout.node_radius[node]) * radius_in * 72
+        size = float(np.clip(0.94 * room_pt / (LETTER_WIDTH * len(question)), *QUESTION_SIZES_PT))
+        degrees = np.degrees(angle) % 360
+        middle = (layout.node_radius[node] + end) / 2
+        axes.text(
+            middle * np.cos(angle), middle * np.sin(angle), question, fontsize=size,
+            rotation=degrees + 180 if 90 < degrees < 270 else degrees, rotation_mode="anchor",
+            ha="center", va="center", parse_math=False, color="#222222", zorder=5,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.75},
         )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from arborvox.tree.controls import balanced_tree, random_tree, shuffled_tree
 from arborvox.tree.embedding import embedding_tree
 from arborvox.tree.huffman import Count, HuffmanTree
 from arborvox.tree.limited import limited_tree
-from arborvox.tree.phonetic import announced_phonetic_tree
+from arborvox.tree.phonetic import announce, phonetic_tree
+from arborvox.tree.questions import question_tree
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ TREES: dict[TreeKind, TreeBuilder] = {
     ),
     "embedding": TreeBuilder(_by_vectors, needs_vectors=True),
     "phonetic": TreeBuilder(
-        lambda source: announced_phonetic_tree(source.counts, source.units, source.special)
+        lambda source: announce(phonetic_tree(source.counts, source.units, source.special))
+    ),
+    "questions": TreeBuilder(
+        lambda source: announce(question_tree(source.counts, source.units, source.special))
     ),
 }

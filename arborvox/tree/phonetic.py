@@ -1,21 +1,17 @@
 """Trees by articulation: IPA units that are made alike in the mouth become neighbors."""
 
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arborvox.errors import ArborvoxError
+from arborvox.tree.articulation import Articulation
 from arborvox.tree.assembly import assemble, probabilities_of
 from arborvox.tree.clustering import deal_evenly, merge_nearest
 from arborvox.tree.code_tree import CodeTree
 from arborvox.tree.huffman import Count, exact_weights, merge_lightest
-
-# panphon weighs its first 22 features; the two of tone count as much as its lightest.
-TONE_WEIGHT = 0.125
 
 
 @dataclass(frozen=True)
@@ -32,36 +28,52 @@ def phonetic_tree(
 ) -> PhoneticTree:
     """Cluster units by articulatory features; the special ones join above by Huffman's rule."""
     weights = exact_weights(counts)
-    features = PhoneFeatures()
-    vectors: dict[int, NDArray[np.float64]] = {}
-    relatives: dict[str, str] = {}
-    for token, unit in enumerate(units):
-        if unit in special or not unit.strip():
-            continue
-        relative = features.nearest_relative(unit)
-        if relative:
-            vectors[token] = features.vector(relative)
-            if not features.knows(unit):
-                relatives[unit] = relative
-    if len(vectors) < 2:
+    articulation = Articulation()
+    places = place_units(articulation, units, special)
+    vectors = np.stack([articulation.vector(relative) for relative in places.values()])
+    left, right = _join(list(places), vectors, weights)
+    tree = assemble("phonetic", left, right, len(left) - 1, weights, units)
+    return PhoneticTree(tree, *unknown_units(articulation, units, special, places))
+
+
+def place_units(
+    articulation: Articulation, units: Sequence[str], special: Sequence[str]
+) -> dict[int, str]:
+    """Return, by token id, what panphon knows of each sound; refuse units that are none."""
+    places = {
+        token: relative
+        for token, unit in enumerate(units)
+        if unit not in special and unit.strip()
+        if (relative := articulation.nearest_relative(unit))
+    }
+    if len(places) < 2:
         raise ArborvoxError(
-            "A phonetic tree needs IPA units, but panphon knows fewer than two of these; "
+            "A tree by articulation needs IPA units, but panphon knows fewer than two of these; "
             "build the tokens with --unit phone."
         )
-    phones = list(vectors)
-    left, right = _join(phones, np.stack([vectors[token] for token in phones]), weights)
-    tree = assemble("phonetic", left, right, len(left) - 1, weights, units)
-    unplaced = [u for t, u in enumerate(units) if t not in vectors and u not in special]
-    return PhoneticTree(tree, relatives, tuple(unplaced))
+    return places
 
 
-def announced_phonetic_tree(
-    counts: Sequence[Count], units: Sequence[str], special: Sequence[str] = ()
-) -> CodeTree:
-    """Build a tree by articulation and say which units panphon did not know."""
+def unknown_units(
+    articulation: Articulation,
+    units: Sequence[str],
+    special: Sequence[str],
+    places: Mapping[int, str],
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the units that stand with a relative, and those that have none."""
+    relatives = {
+        units[token]: relative
+        for token, relative in places.items()
+        if not articulation.knows(units[token])
+    }
+    unplaced = [u for t, u in enumerate(units) if t not in places and u not in special]
+    return relatives, tuple(unplaced)
+
+
+def announce(made: PhoneticTree) -> CodeTree:
+    """Say which units panphon did not know, and return the tree."""
     from arborvox.console import say, warn  # brings Rich, which no other tree needs
 
-    made = phonetic_tree(counts, units, special)
     if made.relatives:
         pairs = ", ".join(f"{unit} by {near}" for unit, near in made.relatives.items())
         say(f"{len(made.relatives)} units unknown to panphon, placed by their relatives: {pairs}")
@@ -82,77 +94,25 @@ def _join(
         [child if child >= 0 else ~phones[~child] for child in children]
         for children in merge_nearest(vectors, masses)
     )
+    join_above(left, right, len(left) - 1, phones, weights)
+    return left, right
+
+
+def join_above(
+    left: list[int], right: list[int], root: int, phones: Sequence[int], weights: Sequence[int]
+) -> int:
+    """Merge what hangs at `root`, the phones, with all other tokens by weight; return the root."""
     others = sorted(set(range(len(weights))) - set(phones))
     if not others:
-        return left, right
-    num_phonetic = len(left)
+        return root
+    first = len(left)
     outer = merge_lightest([*(weights[t] for t in others), sum(weights[t] for t in phones)])
     for children, outer_children in zip((left, right), outer, strict=True):
         for child in outer_children:
             if child >= 0:
-                children.append(num_phonetic + child)
+                children.append(first + child)
             elif ~child < len(others):
                 children.append(~others[~child])
             else:  # the last "token" stands for all the phones
-                children.append(num_phonetic - 1)
-    return left, right
-
-
-class PhoneFeatures:
-    """What panphon says about a unit, and about what it does not know."""
-
-    def __init__(self) -> None:
-        from panphon import FeatureTable  # slow to import, and only this tree needs it
-
-        self._table: Any = FeatureTable()
-        weights = list(self._table.weights)
-        weights += [TONE_WEIGHT] * (len(self._table.names) - len(weights))
-        self._scale = np.sqrt(np.array(weights))
-
-    def knows(self, unit: str) -> bool:
-        """Say whether panphon's segments make up the whole unit."""
-        return bool(unit) and "".join(self._segments(unit)) == _ipa_letters(unit)
-
-    def vector(self, unit: str) -> NDArray[np.float64]:
-        """Return weighted features, the mean over segments where a unit has several."""
-        rows = self._table.word_to_vector_list(_ipa_letters(unit), numeric=True)
-        mean: NDArray[np.float64] = np.mean(np.array(rows, np.float64), axis=0) * self._scale
-        return mean
-
-    def nearest_relative(self, unit: str) -> str:
-        """Return the unit, or what is left of it that panphon knows, or ""."""
-        if self.knows(unit):
-            return unit
-        # "ȡ" is LATIN SMALL LETTER D WITH CURL: the letter that it was made from is its relative.
-        stripped = "".join(_plain_letter(c) for c in unicodedata.normalize("NFKD", unit).lower())
-        for form in (unit, stripped):
-            segments = "".join(self._segments(form))
-            if segments:
-                return segments
-        return ""
-
-    def vectors(self, units: Sequence[str]) -> NDArray[np.float64]:
-        """Return the features of units, a row each; NaN where nothing is known of one."""
-        rows = np.full((len(units), len(self._scale)), np.nan)
-        for row, unit in zip(rows, units, strict=True):
-            relative = self.nearest_relative(unit)
-            if relative:
-                row[:] = self.vector(relative)
-        return rows
-
-    def _segments(self, unit: str) -> list[str]:
-        return list(self._table.ipa_segs(_ipa_letters(unit)))
-
-
-def _ipa_letters(unit: str) -> str:
-    """Return the decomposed form that panphon uses, with IPA's own letter for g."""
-    return unicodedata.normalize("NFD", unit).replace("g", "ɡ")
-
-
-def _plain_letter(character: str) -> str:
-    """Return the letter that a letter with an addition was made from."""
-    plain, addition, _ = unicodedata.name(character, "").partition(" WITH ")
-    try:
-        return unicodedata.lookup(plain) if addition else character
-    except KeyError:
-        return character
+                children.append(root)
+    return len(left) - 1

@@ -7,7 +7,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function
 
-from arborvox.hsoftmax.cpu.functions import LeafSmoothedLoss, LogProbs, PathLoss, as_array
+from arborvox.hsoftmax import reference
+from arborvox.hsoftmax.cpu.functions import (
+    LeafSmoothedLoss,
+    LogProbs,
+    PathLoss,
+    TiedWeight,
+    as_array,
+)
 from arborvox.hsoftmax.cpu.inventory import Turns, best_living
 from arborvox.hsoftmax.cpu.leaves import select_best
 from arborvox.hsoftmax.cpu.search import greedy_path, search
@@ -54,6 +61,14 @@ def log_probs(h: Tensor, weight: Tensor, tables: TreeTables) -> Tensor:
     picked = weight if tables.is_whole else weight[tables.node_rows]
     scores: Tensor = _apply(LogProbs, h, picked, tables)
     return scores
+
+
+def tie(question: Tensor, deviation: Tensor, asked: Tensor, slots: Tensor) -> Tensor:
+    """Return each gate's weight, its question's plus its deviation where slots >= 0, (M, D)."""
+    if question.dtype not in (torch.float32, torch.float64):
+        return reference.tie(question, deviation, asked, slots)
+    weight: Tensor = _apply(TiedWeight, question, deviation, asked, slots)
+    return weight
 
 
 def topk(h: Tensor, weight: Tensor, tables: TreeTables, k: int) -> tuple[Tensor, Tensor]:
@@ -138,6 +153,8 @@ def warm_up(tables: TreeTables) -> None:
         log_probs(h, weight, tables).sum().backward()  # type: ignore[no-untyped-call]
         topk(h.detach(), weight.detach(), tables, 1)
         _topk_of_all(h.detach(), weight.detach(), tables, 1)
+        rows = torch.arange(tables.num_inner)
+        tie(weight, weight, rows, rows).sum().backward()  # type: ignore[no-untyped-call]
         greedy(h.detach(), weight.detach(), tables)
 
 

@@ -252,3 +252,29 @@ class LogProbs(Function):
         for_h = _product(gate_grads, weight) if ctx.needs_input_grad[0] else None
         for_weight = _product(gate_grads.t(), h) if ctx.needs_input_grad[1] else None
         return for_h, for_weight, None
+
+
+class TiedWeight(Function):
+    """Weights of gates that share questions."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, question: Tensor, deviation: Tensor, asked: Tensor, slots: Tensor
+    ) -> Tensor:
+        out = question.new_empty(len(asked), question.shape[1])
+        ctx.asked, ctx.slots = asked.numpy(), slots.numpy()
+        ctx.shapes = (question.shape, deviation.shape)
+        training.tie_rows(
+            as_array(question), as_array(deviation), ctx.asked, ctx.slots, out.numpy()
+        )
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
+        question_grads = grads.new_zeros(ctx.shapes[0])
+        deviation_grads = grads.new_zeros(ctx.shapes[1])
+        training.untie_gradients(
+            as_array(grads), ctx.asked, ctx.slots, question_grads.numpy(), deviation_grads.numpy()
+        )
+        return question_grads, deviation_grads, None, None

@@ -129,9 +129,14 @@ def search_by_queue(
 ) -> int:
     """Search rows one node at a time; returns how many rows needed more than `limit` gates.
 
-    Only inner nodes wait in the queue, and the better child of the open node may skip it.
+    Only inner nodes wait in the queue, and the better child of the open node may skip it. A leaf
+    beside the root, as CTC's blank is, that has more than half of the mass is the best one: such a
+    row costs one inner product.
     """
     k = values.shape[1]
+    leaf_on_left = left[0] < 0 and left[0] != DEAD
+    leaf_on_right = right[0] < 0 and right[0] != DEAD
+    root_decides = k == 1 and (leaf_on_left or leaf_on_right)
     heap = np.empty(limit + 2, np.uint64)
     num_top = min(NUM_TOP, left.shape[0])
     top = np.arange(num_top)
@@ -139,6 +144,12 @@ def search_by_queue(
     top_terms = np.empty(num_top, np.float32)
     unfinished = 0
     for n in range(first, last):
+        if root_decides:
+            gate = one_dot(weight, node_rows[0], h, n)
+            if (leaf_on_left and gate > ZERO) or (leaf_on_right and gate < ZERO):
+                values[n, 0] = -gate_terms(gate)[0]
+                ids[n, 0] = leaf_ids[~(left[0] if gate > ZERO else right[0])]
+                continue
         open_gates(weight, node_rows, top, num_top, h, n, top_gates)
         for i in range(num_top):
             top_terms[i] = gate_terms(top_gates[i])[0]

@@ -219,3 +219,32 @@ def leaf_smoothed_loss(
         for j in range(length):
             gates[n, nodes[begin + j]] += path[j]
         losses[n] = kept * on_path + smoothing * everywhere
+
+
+@kernel
+def tie_rows(question: Any, deviation: Any, asked: Any, slots: Any, out: Any) -> None:
+    """Set out (M, D) to each gate's question, plus its deviation where it has one."""
+    for gate in range(asked.shape[0]):
+        row, slot = asked[gate], slots[gate]
+        if slot >= 0:
+            for i in range(out.shape[1]):
+                out[gate, i] = question[row, i] + deviation[slot, i]
+        else:
+            for i in range(out.shape[1]):
+                out[gate, i] = question[row, i]
+
+
+@kernel
+def untie_gradients(
+    grads: Any, asked: Any, slots: Any, question_grads: Any, deviation_grads: Any
+) -> None:
+    """Add the gates' gradients (M, D) to their questions', which start at 0, and deviations'."""
+    for gate in range(asked.shape[0]):
+        row, slot = asked[gate], slots[gate]
+        if slot >= 0:
+            for i in range(grads.shape[1]):
+                question_grads[row, i] += grads[gate, i]
+                deviation_grads[slot, i] = grads[gate, i]
+        else:
+            for i in range(grads.shape[1]):
+                question_grads[row, i] += grads[gate, i]

@@ -1,0 +1,73 @@
+"""Where the model is not sure of a phone, say what it is sure of: "voiceless stop, place unsure".
+
+The tree tells how: a node has the mass of all phones below it. Of a phone that has too little the
+nearest node above it that has enough is described instead.
+"""
+
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+from arborvox.decode.hypothesis import Hypothesis
+from arborvox.decode.network import CtcScores
+from arborvox.errors import ArborvoxError
+from arborvox.tokens.tokenizer import EOS_ID, Tokenizer
+from arborvox.tree import CodeTree
+from arborvox.tree.articulation import Articulation
+from arborvox.tree.description import describe
+
+
+class BackOff:
+    """Describes the phones whose probability is below a threshold."""
+
+    def __init__(self, tree: CodeTree | None, tokenizer: Tokenizer, threshold: float) -> None:
+        """Read the tree of a model; one without questions has nothing to say."""
+        if tree is None or tree.questions is None or tokenizer.unit != "phone":
+            raise ArborvoxError(
+                "back_off needs a model of phones over a tree of questions (tree.kind: questions), "
+                "and this one has none; leave it out."
+            )
+        self._threshold = threshold
+        self._tree = tree
+        articulation = Articulation()
+        offsets, nodes, _ = tree.paths()
+        self._paths = [nodes[a:b] for a, b in pairwise(offsets)]
+        below: list[list[str]] = [[] for _ in range(tree.num_inner)]
+        for token, unit in enumerate(tokenizer.units):
+            if token >= tokenizer.num_special and articulation.nearest_relative(unit):
+                for node in self._paths[token]:
+                    below[node].append(unit)
+        self._describe = cache(lambda node: describe(articulation, below[node]))
+
+    def __call__(self, ctc: CtcScores, b: int, found: Hypothesis) -> Hypothesis:
+        """Add to a hypothesis of utterance b what may be said of its unsure phones."""
+        if not found.tokens or not found.frames:
+            return found
+        told = [
+            self._name(self._phone_masses(ctc, b, token, *span), token)
+            for token, span in zip(found.tokens, found.frames, strict=True)
+        ]
+        return replace(found, unsure=tuple(told))
+
+    def _phone_masses(
+        self, ctc: CtcScores, b: int, token: int, begin: int, end: int
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Return P of each token, given that a phone is said, where `token` is surest, (V,)."""
+        span = ctc.log_probs[b, begin:end]
+        frame = span[int(span[:, ctc.columns[token]].argmax())]
+        masses = np.zeros(self._tree.num_leaves)
+        phones = (ctc.labels < self._tree.num_leaves) & (ctc.labels != EOS_ID)
+        masses[ctc.labels[phones]] = np.exp(frame[phones], dtype=np.float64)
+        return masses / max(masses.sum(), np.finfo(np.float64).tiny)
+
+    def _name(self, masses: np.ndarray[tuple[int], np.dtype[np.float64]], token: int) -> str | None:
+        """Return nothing where the token itself has enough mass, else what has."""
+        if masses[token] >= self._threshold:
+            return None
+        on_left, on_right = self._tree.sums_below(masses)
+        path = self._paths[token]
+        enough = np.flatnonzero(on_left[path] + on_right[path] >= self._threshold)
+        # The deepest node on the way that has enough; rounding may leave the root a little short.
+        return self._describe(int(path[enough[-1] if len(enough) else 0]))
