@@ -49,6 +49,7 @@ from arborvox.training.state import (
     RunFolder,
     explain_full_disk,
     load_state,
+    newest_common_state,
     pack_optimizer,
     save_state,
     seed_step,
@@ -116,7 +117,7 @@ class Trainer:
             self.model.encoder.set_statistics(data.cmvn)
         self.model.to(ranks.device)
         self.optimizer = make_optimizer(self.model, self.config)
-        state = run.newest_state()
+        state = newest_common_state(run)
         if state is not None:
             self.progress = self._resume(state)
             if self.progress.outgrew(self.config):
