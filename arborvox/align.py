@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.files import clean_cell, path_below, read_bounded, write_text_atomic
 from arborvox.manifest import Utterance, load_manifest
 from arborvox.recognizer import Recognizer, load, naming_the_recording
+from arborvox.shards import find_recording, recording_file
 from arborvox.team import this_team
 from arborvox.text import Normalizer
 from arborvox.text.codes import check_language
@@ -165,9 +166,8 @@ def align_manifest(
     with progress("aligning", len(left)) as advance:
         for number in team.draw(len(left)):
             cuts = left[number]
-            path = cuts[0].audio
             try:
-                for utterance, speech in zip(cuts, _cut(recognizer, Path(path), cuts), strict=True):
+                for utterance, speech in zip(cuts, _cut(recognizer, cuts), strict=True):
                     if utterance.id in finished.done:
                         continue
                     found = align_text(
@@ -190,7 +190,7 @@ def align_manifest(
                         text=text if kind == "ctm" else "",
                     )
             except audio.AudioProblem as problem:
-                warn(f"{path}: {problem}.")
+                warn(f"{cuts[0].audio}: {problem}.")
                 num_failed += len(cuts)
             advance(number + 1 - drawn)
             drawn = number + 1
@@ -214,10 +214,12 @@ def _file_name(identity: str, taken: set[str]) -> str:
     return name
 
 
-def _cut(recognizer: Recognizer, path: Path, cuts: Sequence[Utterance]) -> Iterable[SpeechSegment]:
+def _cut(recognizer: Recognizer, cuts: Sequence[Utterance]) -> Iterator[SpeechSegment]:
+    """Yield the speech of utterances of one recording."""
     rate = recognizer.engine.input.sampling_rate
     spans = [(cut.start_s, cut.start_s + cut.duration_s) for cut in cuts]
-    return cut_spans(audio.stream(path, rate), rate, spans)
+    with recording_file(find_recording(cuts[0].audio)) as path:
+        yield from cut_spans(audio.stream(path, rate), rate, spans)
 
 
 def _tell_misfit(name: str, fit: Fit) -> None:

@@ -297,7 +297,7 @@ def _identity(file: Path) -> str:
         status = file.stat()
     except OSError:
         return ascii(str(file))
-    return f"{ascii(str(file))}|{status.st_size}|{status.st_mtime_ns}"
+    return f"{str(file)!a}|{status.st_size}|{status.st_mtime_ns}"
 
 
 def _size(file: Path) -> int:

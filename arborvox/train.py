@@ -104,6 +104,7 @@ class Trainer:
         self.recipe, self.config, self.run, self.data = recipe, recipe.train, run, data
         self.ranks, self.stop = ranks, stop
         self.cache_warned = False
+        self.broken_shards: set[str] = set()
         self.tokens = tokens
         self.tokenizer = Tokenizer.load(tokens)
         self.tree = load_tree(tree, self.tokenizer.units) if tree else None
@@ -146,6 +147,7 @@ class Trainer:
             speeds=recipe.augment.speeds,
             language_temperature=self.config.language_temperature,
             duration_jitter=self.config.duration_jitter,
+            mixed_shards=self.config.mixed_shards,
             seed=self.config.seed,
         )
         num_batches = len(self.planner.plan(0)) * self.config.max_epochs
@@ -391,6 +393,9 @@ class Trainer:
             self.cache_warned = True
             warn(f"Features cannot be cached, and are computed each time: {problem}.")
         skipped = [entry for batch in group for entry in batch.skipped]
+        for reason in {why for _, why in skipped if why.startswith("shard ")} - self.broken_shards:
+            self.broken_shards.add(reason)
+            warn(f"{reason}; what it lacks is left out, see {self.run.skipped}.")
         if skipped:
             if self.progress.unreadable == 0:
                 warn(f"{skipped[0][0]}: {skipped[0][1]}; left out, see {self.run.skipped}.")

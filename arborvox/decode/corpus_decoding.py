@@ -36,6 +36,7 @@ from arborvox.decode.timing import (
 from arborvox.errors import ArborvoxError
 from arborvox.files import check_target, name_failed_writes, write_json_atomic
 from arborvox.manifest import Utterance, load_manifest
+from arborvox.shards import find_recording, recording_file, shard_of
 from arborvox.team import Team, this_team
 
 
@@ -116,11 +117,18 @@ def _decode_rest(utterances: list[Utterance], engine: Engine, results: SharedFil
 
 
 def cut_by_length(utterances: Sequence[Utterance], batch_s: float) -> Iterator[list[Utterance]]:
-    """Yield batches of utterances of about one length, longest first, padding counted."""
-    ordered = sorted(utterances, key=lambda u: (-u.duration_s, u.id))
-    durations_s = np.array([utterance.duration_s for utterance in ordered])
-    for begin, end in cut_batches(durations_s, batch_s).tolist():
-        yield ordered[begin:end]
+    """Yield batches of utterances of about one length, longest first, padding counted.
+
+    Batches do not reach over the borders of shards, so that each shard is read once.
+    """
+    by_shard: dict[str, list[Utterance]] = {}
+    for utterance in utterances:  # without shards all are in one
+        by_shard.setdefault(shard_of(utterance.audio), []).append(utterance)
+    for members in by_shard.values():
+        ordered = sorted(members, key=lambda u: (-u.duration_s, u.id))
+        durations_s = np.array([utterance.duration_s for utterance in ordered])
+        for begin, end in cut_batches(durations_s, batch_s).tolist():
+            yield ordered[begin:end]
 
 
 def read_speech(batch: Sequence[Utterance], engine: Engine) -> tuple[list[Utterance], list[Tensor]]:
@@ -130,8 +138,11 @@ def read_speech(batch: Sequence[Utterance], engine: Engine) -> tuple[list[Uttera
     for utterance in batch:
         first = round(utterance.start_s * rate)
         try:
-            with engine.network.clock("features"):
-                samples = audio.load(Path(utterance.audio), rate)
+            with (
+                engine.network.clock("features"),
+                recording_file(find_recording(utterance.audio)) as path,
+            ):
+                samples = audio.load(path, rate)
             samples = samples[first : first + round(utterance.duration_s * rate)]
             if not len(samples):
                 raise audio.AudioProblem("shorter than its manifest says")

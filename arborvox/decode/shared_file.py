@@ -140,7 +140,9 @@ class SharedFile:
             part.unlink()
 
     def _sort(self, usual_order: Iterable[str]) -> None:
-        places = {str(f["id"]): (start, length) for f, start, length in self._whole_lines(self.path)}
+        places = {
+            str(f["id"]): (start, length) for f, start, length in self._whole_lines(self.path)
+        }
         wanted = [places[name] for name in usual_order if name in places]
         if wanted == sorted(wanted) and len(wanted) == len(places):
             return

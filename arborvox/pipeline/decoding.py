@@ -123,4 +123,3 @@ def _join_hypotheses(parts: list[Path], cuts: Path, out: Path) -> None:
     header["sha256"] |= {"manifest": checksum_file(cuts), "inventory": None}
     lines = [json.dumps(header, ensure_ascii=False), *entries]
     write_text_atomic(out, "".join(f"{line}\n" for line in lines))
-

@@ -85,4 +85,3 @@ def join_ranks() -> Iterator[Ranks]:
         ) from error
     finally:
         dist.destroy_process_group()
-
