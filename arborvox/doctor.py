@@ -17,6 +17,7 @@ from arborvox.version import VERSION
 EXTRAS = {
     "demo": ("espeakng_loader", "synthetic corpora, `make demo`"),
     "formats": ("av", "m4a, webm, wma and other audio formats"),
+    "remote": ("aiohttp", "shards of corpora over http"),
     "tensorboard": ("tensorboard", "training curves in TensorBoard"),
     "triton": ("triton", "H-Softmax kernels on NVIDIA GPUs"),
 }

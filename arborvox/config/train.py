@@ -24,7 +24,7 @@ class TrainConfig(Section):
     duration_jitter: float = Field(0.03, ge=0, lt=1)  # mixes neighbors in length
     mixed_shards: int = Field(
         16, gt=0, le=1_000_000
-    )  # that are open at a time, where there are any
+    )  # open at a time, where there are any
     workers: int = Field(1, ge=0, le=1024)
     optimizer: Optimizer = "adamw"
     schedule: Schedule = "warmup"

@@ -143,8 +143,9 @@ class SharedFile:
         places = {
             str(f["id"]): (start, length) for f, start, length in self._whole_lines(self.path)
         }
-        wanted = [places[name] for name in usual_order if name in places]
-        if wanted == sorted(wanted) and len(wanted) == len(places):
+        known = [name for name in usual_order if name in places]
+        wanted = [places[name] for name in dict.fromkeys([*known, *places])]
+        if wanted == sorted(wanted):
             return
         with atomic_path(self.path) as part, self.path.open("rb") as old, part.open("wb") as new:
             new.write(old.readline())

@@ -48,8 +48,8 @@ def join_address(folder: str, name: str) -> str:
 def list_folder(folder: str) -> list[str]:
     """Return the names in a folder, sorted; none where there is no such folder."""
     if not is_far(folder):
-        path = Path(folder)
-        return sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+        near = Path(folder)
+        return sorted(entry.name for entry in near.iterdir()) if near.is_dir() else []
     system, path = _file_system(folder)
     try:
         found = system.ls(path, detail=False)
