@@ -24,6 +24,7 @@ from arborvox.errors import ArborvoxError, one_line
 from arborvox.features import FeatureCache, SpeechInput
 from arborvox.files import atomic_folder, clean_cell, write_json_atomic
 from arborvox.manifest import Utterance, read_manifest
+from arborvox.model.transfer import to_device
 from arborvox.shards import Member, find_recording, recording_file, shard_of
 from arborvox.shards.feature_cache import ShardFeatureCache
 from arborvox.typed_json import read_form
@@ -92,7 +93,7 @@ class Batch:
     def inputs(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return features, their lengths, tokens and theirs, on the model's device."""
         tensors = self.features, self.feature_lens, self.tokens, self.token_lens
-        a, b, c, d = (tensor.to(device, non_blocking=True) for tensor in tensors)
+        a, b, c, d = to_device(tensors, device)
         return a, b, c, d
 
 

@@ -1,84 +1,25 @@
 """Laws of several processes under torchrun: the same results, also when one is killed."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
-from checkpoints import make_checkpoint
-from lhotse import CutSet
 from safetensors.torch import load_file
+from team_work import COMMAND, SEARCH, Speech, all_commands, make_speech, results_of, torchrun
 from tiny_corpus import (
-    PHONES,
     TinyCorpus,
     command_arguments,
     make_corpus,
-    make_cut,
     make_recipe,
     run_process,
     step_losses,
-    tone,
 )
-
-COMMAND = Path(__file__).with_name("team_command.py")
-SEARCH = ["--mode", "ctc-beam", "--precision", "fp32", "--batch-s", "2"]
-
-
-@dataclass(frozen=True)
-class Speech:
-    """A model and what it is to read."""
-
-    run: Path
-    manifest: Path
-    audio: Path
 
 
 @pytest.fixture(scope="module")
 def speech(tmp_path_factory: pytest.TempPathFactory) -> Speech:
-    """Recordings of unlike lengths; one of them is none."""
-    folder = tmp_path_factory.mktemp("speech")
-    run = make_checkpoint(folder / "run", units=("<eos>", "<unk>", *PHONES), unit="phone")
-    chance = np.random.default_rng(0)
-    audio = folder / "audio"
-    audio.mkdir()
-    cuts = []
-    for number in range(12):
-        phones = [str(p) for p in chance.choice(PHONES, 2 + number % 5)]
-        path = audio / f"u{number:02d}.wav"
-        soundfile.write(path, np.concatenate([tone(p, chance) for p in phones]), 16000)
-        cuts.append(make_cut(path, " ".join(phones), "x-x"))
-    CutSet.from_cuts(cuts).to_file(folder / "cuts.jsonl.gz")
-    return Speech(run, folder / "cuts.jsonl.gz", audio)
-
-
-def torchrun(processes: int, *arguments: str, restarts: int = 0) -> list[str]:
-    """Return what follows `python` to run a command in several processes."""
-    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    return [*launch, f"--max-restarts={restarts}", *arguments]
-
-
-def all_commands(speech: Speech, out: Path) -> list[str]:
-    """Decode, transcribe and align into a folder."""
-    run, manifest = str(speech.run), str(speech.manifest)
-    return [
-        str(COMMAND),
-        *("decode", run, manifest, "--out", f"{out}/hyps.jsonl", *SEARCH),
-        *("--", "transcribe", run, str(speech.audio), "--out", f"{out}/texts", *SEARCH),
-        *("--format", "json"),
-        *("--", "align", run, manifest, "--out", f"{out}/aligned", "--precision", "fp32"),
-        *("--format", "ctm"),
-    ]
-
-
-def results_of(out: Path) -> dict[str, bytes]:
-    """Return the files that the commands have made, but for how long it took."""
-    return {
-        str(path.relative_to(out)): path.read_bytes()
-        for path in sorted(out.rglob("*"))
-        if path.is_file() and path.suffix != ".lock" and not path.name.endswith(".timing.json")
-    }
+    """What all tests read."""
+    return make_speech(tmp_path_factory.mktemp("speech"))
 
 
 @pytest.fixture(scope="module")

@@ -167,7 +167,7 @@ class _SideFile:
         known = read_timing(self.path) if team.world == 1 and self.path.exists() else None
         self._audio_s = known.audio_s if known else 0.0
         self._earlier_s = {s: known.seconds.get(s, 0.0) if known else 0.0 for s in STAGES}
-        self._ranks = known.ranks if known else ()
+        self._earlier_elapsed_s = sum(own.elapsed_s for own in known.ranks) if known else 0.0
         self._began_s = time.monotonic()
         self.rtf: dict[str, float] = {}
         self.add(0.0)
@@ -179,13 +179,13 @@ class _SideFile:
         spent = engine.network.clock.seconds
         seconds = {stage: spent[stage] + self._earlier_s[stage] for stage in STAGES}
         self.rtf = real_time_factors(seconds, self._audio_s)
-        ranks = self._ranks
-        if team.world > 1:
-            work_s, elapsed_s = sum(seconds.values()), time.monotonic() - self._began_s
-            own = RankTiming(
-                team.rank, round(self._audio_s, 3), round(work_s, 4), round(elapsed_s, 4)
-            )
-            ranks = (own,)
+        elapsed_s = self._earlier_elapsed_s + time.monotonic() - self._began_s
+        own = RankTiming(
+            rank=team.rank,
+            audio_s=round(self._audio_s, 3),
+            work_s=round(sum(seconds.values()), 4),
+            elapsed_s=round(elapsed_s, 4),
+        )
         facts = Timing(
             audio_s=round(self._audio_s, 3),
             seconds={stage: round(spent_s, 4) for stage, spent_s in seconds.items()},
@@ -195,7 +195,7 @@ class _SideFile:
             precision=engine.network.precision,
             threads=torch.get_num_threads(),
             batch_s=engine.config.batch_s,
-            ranks=ranks,
+            ranks=(own,),
         )
         write_json_atomic(self._own, asdict(facts))
 
@@ -206,7 +206,7 @@ class _SideFile:
             self._take_in(continued=True)
             timing = read_timing(self.path)
             self.rtf = timing.rtf
-            for own in timing.ranks:
+            for own in timing.ranks if self._team.world > 1 else ():
                 say(
                     f"process {own.rank}: {own.audio_s:.1f} s of audio, {own.work_s:.1f} s of work "
                     f"in {own.elapsed_s:.1f} s"

@@ -31,7 +31,7 @@ class Timing:
     precision: str
     threads: int
     batch_s: float
-    ranks: tuple[RankTiming, ...] = ()  # where there were several processes
+    ranks: tuple[RankTiming, ...] = ()  # by process
 
 
 def read_timing(path: Path) -> Timing:
