@@ -64,11 +64,11 @@ def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> Corpu
     folders = find_languages(Path(config.source), config.languages, named)
     work = stage / "scan"
     work.mkdir()
-    bytes_to_read = sum((item.folder / "validated.tsv").stat().st_size for item in folders)
-    processes = 1 if bytes_to_read < SMALL_TABLES else min(jobs, len(folders))
+    sizes = [(item.folder / "validated.tsv").stat().st_size for item in folders]
+    processes = 1 if sum(sizes) < SMALL_TABLES else min(jobs, len(folders))
 
     tasks = [(item.language, item.folder, work, config) for item in folders]
-    scans = run_many("reading", "languages", scan_language, tasks, processes)
+    scans = run_many("reading", "languages", scan_language, tasks, processes, sizes)
     check_clips(scans, config, jobs)
     for scan in scans:
         usable = int(np.sum(scan.fates == TRAIN))
@@ -79,7 +79,7 @@ def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> Corpu
         _draw_splits(scan, config)
     ratios = _downsample(scans, config)
     parts = run_many(
-        "writing", "languages", write_language, [(scan, work) for scan in scans], processes
+        "writing", "languages", write_language, [(scan, work) for scan in scans], processes, sizes
     )
 
     stats = CorpusStats("common-voice", config.model_dump(mode="json"))

@@ -17,8 +17,12 @@ def run_many(
     work: Callable[..., Result],
     tasks: Sequence[tuple[Any, ...]],
     processes: int,
+    sizes: Sequence[int] | None = None,
 ) -> list[Result]:
-    """Run a task for each part, in processes where that pays, with a progress bar; order kept."""
+    """Run a task for each part, in processes where that pays, with a progress bar; order kept.
+
+    The largest begin first, where sizes are known: whoever waits then waits for a small one.
+    """
     results = []
     with progress(f"{verb} {len(tasks)} {what}", len(tasks)) as advance:
         if processes == 1 or len(tasks) < 2:
@@ -27,7 +31,9 @@ def run_many(
                 advance()
             return results
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            for future in [pool.submit(work, *task) for task in tasks]:
-                results.append(future.result())
+            begun = sorted(range(len(tasks)), key=lambda n: -sizes[n] if sizes else n)
+            futures = {n: pool.submit(work, *tasks[n]) for n in begun}
+            for number in range(len(tasks)):
+                results.append(futures[number].result())
                 advance()
     return results
