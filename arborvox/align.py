@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from arborvox.config.choices import AlignmentFormat
 from arborvox.console import progress, say, warn
 from arborvox.decode.alignment import MOST_TOKENS, Aligner, TokenSpan
 from arborvox.decode.boundaries import BoundaryPlacer, Loudness
+from arborvox.decode.finished import Finished
 from arborvox.decode.kinship import kin_of, nearest_phones
 from arborvox.decode.network import CtcScores
 from arborvox.decode.segments import SpeechSegment, cut_spans
@@ -28,10 +29,13 @@ from arborvox.decode.transcript import (
     to_textgrid,
 )
 from arborvox.decode.words import Word, cut_text
+from arborvox.digests import checksum_file
 from arborvox.errors import ArborvoxError
 from arborvox.files import clean_cell, path_below, read_bounded, write_text_atomic
 from arborvox.manifest import Utterance, load_manifest
 from arborvox.recognizer import Recognizer, load, naming_the_recording
+from arborvox.shards import find_recording, recording_file
+from arborvox.team import this_team
 from arborvox.text import Normalizer
 from arborvox.text.codes import check_language
 from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
@@ -145,18 +149,29 @@ def align_manifest(
     """
     utterances = load_manifest(manifest)
     recognizer = load(run, config)
+    team = this_team()
+    asked = [checksum_file(manifest), kind, shift_s]
+    finished = Finished(out, recognizer.engine, asked, team)
+    taken: set[str] = set()
+    names = {utterance.id: _file_name(utterance.id, taken) for utterance in utterances}
     by_audio: dict[str, list[Utterance]] = {}
     for utterance in utterances:
         by_audio.setdefault(utterance.audio, []).append(utterance)
-    ctm: list[str] = []
-    names: set[str] = set()
-    rows = ["id\twords\tfound\tscore"]
-    num_failed = 0
-    with progress("aligning", len(utterances)) as advance:
-        for path, cuts in by_audio.items():
-            cuts.sort(key=lambda u: (u.start_s, u.start_s + u.duration_s))
+    recordings = list(by_audio.values())
+    for cuts in recordings:
+        cuts.sort(key=lambda u: (u.start_s, u.start_s + u.duration_s))
+    usual_order = [utterance.id for cuts in recordings for utterance in cuts]
+    left = [cuts for cuts in recordings if any(cut.id not in finished.done for cut in cuts)]
+    if team.world > 1:  # the longest first, so that nobody waits for the last one
+        left.sort(key=lambda cuts: -sum(cut.duration_s for cut in cuts))
+    num_failed = drawn = 0
+    with progress("aligning", len(left)) as advance:
+        for number in team.draw(len(left)):
+            cuts = left[number]
             try:
-                for utterance, speech in zip(cuts, _cut(recognizer, Path(path), cuts), strict=True):
+                for utterance, speech in zip(cuts, _cut(recognizer, cuts), strict=True):
+                    if utterance.id in finished.done:
+                        continue
                     found = align_text(
                         recognizer,
                         speech.samples,
@@ -167,24 +182,29 @@ def align_manifest(
                     )
                     fit = found.fits[0]
                     _tell_misfit(utterance.id, fit)
-                    rows.append(
-                        f"{clean_cell(utterance.id)}\t{fit.num_words}\t{fit.num_found}\t{fit.score:.3f}"
-                    )
-                    name = _file_name(utterance.id, names)
+                    name = names[utterance.id]
                     text = _render(found.transcript, kind, name, None)
-                    if kind == "ctm":
-                        ctm.append(text)
-                    else:
+                    if kind != "ctm":
                         write_text_atomic(path_below(out, f"{name}{ENDINGS[kind]}"), text)
+                    finished.add(
+                        utterance.id,
+                        row=f"{fit.num_words}\t{fit.num_found}\t{fit.score:.3f}",
+                        text=text if kind == "ctm" else "",
+                    )
             except audio.AudioProblem as problem:
-                warn(f"{path}: {problem}.")
+                warn(f"{cuts[0].audio}: {problem}.")
                 num_failed += len(cuts)
-            advance(len(cuts))
-    if kind == "ctm":
-        write_text_atomic(out / "alignment.ctm", "".join(ctm))
-    write_text_atomic(out / "fit.tsv", "".join(f"{row}\n" for row in rows))
-    say(f"wrote {len(rows) - 1:,} alignments and fit.tsv in {out}")
-    return num_failed
+            advance(number + 1 - drawn)
+            drawn = number + 1
+    noted = finished.gather(usual_order)
+    if team.first:
+        if kind == "ctm":
+            write_text_atomic(out / "alignment.ctm", "".join(str(note["text"]) for note in noted))
+        rows = [f"{clean_cell(note['id'])}\t{note['row']}\n" for note in noted]
+        write_text_atomic(out / "fit.tsv", "".join(["id\twords\tfound\tscore\n", *rows]))
+        say(f"wrote {len(noted):,} alignments and fit.tsv in {out}")
+    finished.forget()
+    return team.sum(num_failed)
 
 
 def _file_name(identity: str, taken: set[str]) -> str:
@@ -196,10 +216,12 @@ def _file_name(identity: str, taken: set[str]) -> str:
     return name
 
 
-def _cut(recognizer: Recognizer, path: Path, cuts: Sequence[Utterance]) -> Iterable[SpeechSegment]:
+def _cut(recognizer: Recognizer, cuts: Sequence[Utterance]) -> Iterator[SpeechSegment]:
+    """Yield the speech of utterances of one recording."""
     rate = recognizer.engine.input.sampling_rate
     spans = [(cut.start_s, cut.start_s + cut.duration_s) for cut in cuts]
-    return cut_spans(audio.stream(path, rate), rate, spans)
+    with recording_file(find_recording(cuts[0].audio)) as path:
+        yield from cut_spans(audio.stream(path, rate), rate, spans)
 
 
 def _tell_misfit(name: str, fit: Fit) -> None:

@@ -5,6 +5,7 @@ columns (24 bytes an utterance) are mapped, not loaded.
 """
 
 import json
+from array import array
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -23,6 +24,9 @@ from arborvox.errors import ArborvoxError, one_line
 from arborvox.features import FeatureCache, SpeechInput
 from arborvox.files import atomic_folder, clean_cell, write_json_atomic
 from arborvox.manifest import Utterance, read_manifest
+from arborvox.model.transfer import to_device
+from arborvox.shards import Member, find_recording, recording_file, shard_of
+from arborvox.shards.feature_cache import ShardFeatureCache
 from arborvox.typed_json import read_form
 
 PADDING = -1  # in token tensors; no token has this id
@@ -45,7 +49,7 @@ class EncodedUtterance:
     """A row of a table: where the speech is, what is said, and its tokens."""
 
     id: str
-    audio: Path
+    audio: Path | Member
     start_s: float
     duration_s: float
     text: str
@@ -89,7 +93,7 @@ class Batch:
     def inputs(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return features, their lengths, tokens and theirs, on the model's device."""
         tensors = self.features, self.feature_lens, self.tokens, self.token_lens
-        a, b, c, d = (tensor.to(device, non_blocking=True) for tensor in tensors)
+        a, b, c, d = to_device(tensors, device)
         return a, b, c, d
 
 
@@ -119,6 +123,7 @@ class UtteranceTable:
             raise self._damaged("its columns are others")
         if len(self.columns) and self.columns["offset"][-1] >= len(self._lines):
             raise self._damaged("utterances are missing")
+        self.shards = self._load_shards()
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -136,7 +141,7 @@ class UtteranceTable:
             fields = json.loads(self._lines[offset:end].tobytes())
             return EncodedUtterance(
                 id=fields["id"],
-                audio=Path(fields["audio"]),
+                audio=find_recording(fields["audio"]),
                 start_s=fields["start_s"],
                 duration_s=fields["duration_s"],
                 text=fields["text"],
@@ -145,6 +150,19 @@ class UtteranceTable:
             )
         except (ValueError, KeyError, TypeError) as error:
             raise self._damaged(error) from None
+
+    def _load_shards(self) -> NDArray[np.int32] | None:
+        """Return the number of each row's shard; None where recordings are files."""
+        path = self.folder / "shards.npy"
+        if not path.exists():
+            return None
+        try:
+            shards: NDArray[Any] = np.load(path, mmap_mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            raise self._damaged(error) from None
+        if shards.dtype != np.int32 or shards.shape != self.columns.shape:
+            raise self._damaged("its shards are others")
+        return shards
 
     def _damaged(self, error: object) -> ArborvoxError:
         return ArborvoxError(
@@ -196,6 +214,8 @@ def _write_table(
     unknown_id: int,
 ) -> None:
     languages: dict[str, int] = {}
+    shards: dict[str, int] = {}
+    shard_numbers = array("i")
     num_skipped = num_unknown = num_rows = offset = 0
     with (
         (part / "utterances.jsonl").open("wb") as lines,
@@ -217,12 +237,15 @@ def _write_table(
             num_unknown += tokens.count(unknown_id)
             row = (offset, utterance.duration_s, language, len(tokens))
             columns.write(np.array(row, COLUMNS).tobytes())
+            shard_numbers.append(shards.setdefault(shard_of(utterance.audio), len(shards)))
             offset += lines.write(_table_line(utterance, tokens))
             num_rows += 1
     flat = np.memmap(part / "columns.bin", COLUMNS, "r") if num_rows else np.empty(0, COLUMNS)
     np.save(part / "columns.npy", flat)
     del flat
     (part / "columns.bin").unlink()
+    if any(shards):
+        np.save(part / "shards.npy", np.array(shard_numbers, np.int32))
     facts = TableFacts(source, tuple(languages), num_skipped, num_unknown)
     write_json_atomic(part / "table.json", asdict(facts))
 
@@ -248,11 +271,15 @@ class BatchReader:
     mask_fill: Tensor | None = None  # (M,) the training mean, which normalization turns into 0
     cache: str | None = None  # the folder where frames are kept
     _cache: FeatureCache | None = field(init=False, repr=False)
+    _shard_cache: ShardFeatureCache | None = field(init=False, repr=False)
     _surroundings: Surroundings | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Build what all utterances share."""
         self._cache = FeatureCache(Path(self.cache), self.input.key) if self.cache else None
+        self._shard_cache = None
+        if self.cache and self.table.shards is not None and not self.input.from_cache_alone:
+            self._shard_cache = ShardFeatureCache(Path(self.cache), self.input.key)
         rate = self.input.sampling_rate
         self._surroundings = Surroundings(self.augment, rate) if self.augment else None
 
@@ -277,8 +304,13 @@ class BatchReader:
             index=order.index,
             silence=torch.zeros(self.input.min_frames, self.input.width),
             skipped=tuple(skipped),
-            cache_problem=self._cache.problem if self._cache else "",
+            cache_problem=self._cache_problem,
         )
+
+    @property
+    def _cache_problem(self) -> str:
+        caches = (self._cache, self._shard_cache)
+        return next((cache.problem for cache in caches if cache and cache.problem), "")
 
     def clean_features(self, utterance: EncodedUtterance, speed: float = 1.0) -> Tensor:
         """Return an utterance's features (T, M), from the cache where there is one."""
@@ -286,6 +318,8 @@ class BatchReader:
         def compute() -> Tensor:
             return self.input(self._samples(utterance, speed))
 
+        if self._shard_cache is not None and isinstance(utterance.audio, Member):
+            return self._shard_cache.get(utterance.audio, utterance.variant(speed), compute)
         if self._cache is None:
             return compute()
         return self._cache.get(utterance.audio, utterance.variant(speed), compute)
@@ -313,7 +347,8 @@ class BatchReader:
 
     def _samples(self, utterance: EncodedUtterance, speed: float) -> NDArray[np.float32]:
         rate = self.input.sampling_rate
-        samples = audio.load(utterance.audio, rate)
+        with recording_file(utterance.audio) as path:
+            samples = audio.load(path, rate)
         start = round(utterance.start_s * rate)
         samples = samples[start : start + round(utterance.duration_s * rate)]
         if not len(samples):

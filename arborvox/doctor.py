@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.table import Table
 
 from arborvox.console import show
+from arborvox.kernels.devices import UNTRIED_ON_GPU
 from arborvox.processes import count_cores
 from arborvox.version import VERSION
 
@@ -17,6 +18,7 @@ from arborvox.version import VERSION
 EXTRAS = {
     "demo": ("espeakng_loader", "synthetic corpora, `make demo`"),
     "formats": ("av", "m4a, webm, wma and other audio formats"),
+    "remote": ("aiohttp", "shards of corpora over http"),
     "serve": ("starlette", "`arborvox serve`: an API and a page"),
     "tensorboard": ("tensorboard", "training curves in TensorBoard"),
     "vad": ("silero_vad", "pauses in noisy recordings, `--vad silero`"),
@@ -55,6 +57,9 @@ def show_findings(findings: list[Finding]) -> None:
         mark = "[green]✓[/green]" if finding.good else "[yellow]–[/yellow]"
         table.add_row(mark, finding.name, finding.value, finding.meaning)
     show(table)
+    show("\nNever run on a GPU, for want of one:")
+    for item in UNTRIED_ON_GPU:
+        show(f"  {item}")
 
 
 def _cores() -> Finding:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ class SpeechInput(ABC):
     frame_s: float  # seconds from one frame to the next
     min_frames: int  # fewer are filled up, to give one state
     wants_statistics: bool  # whether the encoder normalizes by the training data
+    from_cache_alone = False  # whether it cannot be computed here, but must have been before
     has_bands = True  # whether neighbors in a frame are alike, so that stretches can be masked
     frames_a_mask: float = 1.0  # how many frames stand for one of augment.max_time_mask
     key: str  # names what the numbers depend on, for caches
@@ -97,6 +98,7 @@ class StatesInput(SpeechInput):
     """
 
     wants_statistics = False
+    from_cache_alone = True
     has_bands = False
     min_frames = 1
 
@@ -152,6 +154,13 @@ def feature_sums(features: Tensor) -> NDArray[np.float64]:
     return np.stack((count, values.sum(axis=0), (values**2).sum(axis=0)))
 
 
+class HasBytes(Protocol):
+    """A recording, wherever it lies: a path, or a part of a shard."""
+
+    def read_bytes(self) -> bytes:
+        """Return all of it."""
+
+
 class FeatureCache:
     """Features on disk, one file for each piece of audio, kind of input and speed.
 
@@ -162,7 +171,7 @@ class FeatureCache:
         self._folder, self._key = folder, key
         self.problem = ""  # why the last write failed; the features themselves are still good
 
-    def get(self, recording: Path, variant: str, compute: Callable[[], Tensor]) -> Tensor:
+    def get(self, recording: HasBytes, variant: str, compute: Callable[[], Tensor]) -> Tensor:
         """Return the stored features of a variant ("start:duration:speed"), or make and store."""
         path = self._path(recording, variant)
         # A file torn by a power cut is as good as a missing one.
@@ -176,7 +185,7 @@ class FeatureCache:
             self.problem = f"{error.strerror or error} ({path.parent})"
         return features
 
-    def _path(self, recording: Path, variant: str) -> Path:
+    def _path(self, recording: HasBytes, variant: str) -> Path:
         digest = hashlib.blake2b(recording.read_bytes(), digest_size=20)
         digest.update(f"{self._key}|{variant}".encode())
         key = digest.hexdigest()

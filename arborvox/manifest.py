@@ -32,6 +32,9 @@ LEAST_SECONDS = 1e-5
 # A supervision may miss its cut's ends, and a cut its recording's, by the rounding of other tools.
 TOLERANCE_S = 0.02
 
+# How the text of a recording begins that lies in a shard: shard:ADDRESS#OFFSET+SIZE.
+SHARD = "shard:"
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -134,16 +137,27 @@ def cut_line(utterance: Utterance) -> str:
     duration_s = utterance.duration_s
     speaker = f', "speaker": {quote(utterance.speaker)}' if utterance.speaker else ""
     channels = ", ".join(map(str, range(utterance.num_channels)))
+    # Without any place it is for a Lhotse Shar, whose reader fills it in.
+    kind = "shard" if utterance.audio.startswith(SHARD) else "file" if utterance.audio else "shar"
+    source = quote(utterance.audio.removeprefix(SHARD))
     return (
         f'{{"id": {identity}, "start": {utterance.start_s!r}, "duration": {duration_s!r}, '
         f'"channel": 0, "supervisions": [{{"id": {identity}, "recording_id": {recording_id}, '
         f'"start": 0.0, "duration": {duration_s!r}, "channel": 0, '
         f'"text": {quote(utterance.text)}, "language": {language}{speaker}}}], '
-        f'"recording": {{"id": {recording_id}, "sources": [{{"type": "file", '
-        f'"channels": [{channels}], "source": {quote(utterance.audio)}}}], '
+        f'"recording": {{"id": {recording_id}, "sources": [{{"type": "{kind}", '
+        f'"channels": [{channels}], "source": {source}}}], '
         f'"sampling_rate": {utterance.sampling_rate}, "num_samples": {utterance.num_samples}, '
         f'"duration": {whole_s!r}, "channel_ids": [{channels}]}}, "type": "MonoCut"}}\n'
     )
+
+
+def parse_cut(cut: dict[str, Any]) -> Utterance | str:
+    """Return the utterance of a cut that comes from elsewhere than a manifest, or what is wrong."""
+    try:
+        return _utterance_of(cut)
+    except _NoUtterance as problem:
+        return str(problem)
 
 
 class _NoUtterance(Exception):  # noqa: N818  (a verdict on a line, told with its place)
@@ -267,11 +281,15 @@ def _source_of(recording: dict[str, Any]) -> str:
         raise _NoUtterance("the recording is not in one file (`sources` has to have one entry)")
     source = _mapping(sources[0], "the recording's source is no object")
     kind = source.get("type", "file")
-    if kind != "file":
+    if kind not in ("file", "shard"):
         raise _NoUtterance(f"the recording's source is {_shown(kind)}; only files are read")
     path = _text(source, "source", "the recording's source")
     if "\0" in path:
         raise _NoUtterance("the recording's file name contains a zero byte")
+    if kind == "shard":
+        return f"{SHARD}{path}"
+    if path.startswith(SHARD):
+        raise _NoUtterance(f"the recording's file name begins with {SHARD}; rename the file")
     return path
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from arborvox.config import DecodeConfig
 from arborvox.console import progress, say, warn
 from arborvox.corpora.folder_sources import AUDIO_ENDINGS
 from arborvox.decode.engine import Engine
+from arborvox.decode.finished import Finished
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.segments import SpeechSegment, cut_spans, split_at_pauses
 from arborvox.decode.sound import Sound, sound_blocks
@@ -30,6 +32,7 @@ from arborvox.decode.words import Word, cut_word
 from arborvox.errors import ArborvoxError
 from arborvox.files import name_failed_writes, write_text_atomic
 from arborvox.model.checkpoint import load_checkpoint
+from arborvox.team import this_team
 from arborvox.tokens.segmentation import PIECE_SPACE
 
 
@@ -256,19 +259,40 @@ def transcribe_files(
     out: Path | None,
     layout: TierLayout = PLAIN,
 ) -> int:
-    """Transcribe files and folders to a folder, or to standard output; return how many failed."""
+    """Transcribe files and folders to a folder, or to standard output; return how many failed.
+
+    Processes that torchrun started share the files; the same command started again goes on.
+    """
     files = list(_find_recordings(sources))
     targets = _targets(files, kind, out)
+    team = this_team()
+    if team.world > 1 and out is None:
+        raise ArborvoxError("Several processes cannot share standard output; give --out, a folder.")
     recognizer = load(run, config)
-    num_failed = 0
-    with progress("transcribing", len(files)) as advance:
-        for (file, _), target in zip(files, targets, strict=True):
+    work = [(file, target) for (file, _), target in zip(files, targets, strict=True)]
+    finished = None
+    if out is not None:
+        asked = [kind, asdict(layout), [ascii(str(file)) for file, _ in work]]
+        finished = Finished(out, recognizer.engine, asked, team)
+        work = [
+            (file, target)
+            for file, target in work
+            if _identity(file) not in finished.done or not (target and target.is_file())
+        ]
+    if team.world > 1:  # the longest first, so that nobody waits for the last one
+        work.sort(key=lambda pair: -_size(pair[0]))
+    num_failed = drawn = 0
+    with progress("transcribing", len(work)) as advance:
+        for number in team.draw(len(work)):
+            file, target = work[number]
             try:
                 transcript = recognizer.transcribe(file)
                 if not transcript.duration_s:
                     warn(f"{file}: no samples.")
                 text = _write(transcript, kind, layout, file, target)
                 _deliver(text, file, target, alone=len(files) == 1)
+                if finished is not None:
+                    finished.add(_identity(file))
             except UnusableRecordingError as error:
                 warn(str(error))
                 num_failed += 1
@@ -278,10 +302,31 @@ def transcribe_files(
                 named = error.filename or file
                 warn(f"{file}: {named}: {error.strerror or error}.")
                 num_failed += 1
-            advance()
-    if num_failed:
+            advance(number + 1 - drawn)
+            drawn = number + 1
+    if finished is not None:
+        finished.gather(())
+        finished.forget()
+    num_failed = team.sum(num_failed)
+    if num_failed and team.first:
         warn(f"{num_failed} of {len(files)} files could not be transcribed.")
     return num_failed
+
+
+def _identity(file: Path) -> str:
+    """Name a recording as it is now: another one of its name is not taken for it."""
+    try:
+        status = file.stat()
+    except OSError:
+        return ascii(str(file))
+    return f"{str(file)!a}|{status.st_size}|{status.st_mtime_ns}"
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # told when it is read
+        return 0
 
 
 def _write(

@@ -51,6 +51,7 @@ from arborvox.training.state import (
     RunFolder,
     explain_full_disk,
     load_state,
+    newest_common_state,
     pack_optimizer,
     save_state,
     seed_step,
@@ -105,6 +106,7 @@ class Trainer:
         self.recipe, self.config, self.run, self.data = recipe, recipe.train, run, data
         self.ranks, self.stop = ranks, stop
         self.cache_warned = False
+        self.broken_shards: set[str] = set()
         self.tokens = tokens
         self.tokenizer = Tokenizer.load(tokens)
         self.tree = load_tree(tree, self.tokenizer.units) if tree else None
@@ -118,7 +120,7 @@ class Trainer:
             self.model.encoder.set_statistics(data.cmvn)
         self.model.to(ranks.device)
         self.optimizer = make_optimizer(self.model, self.config)
-        state = run.newest_state()
+        state = newest_common_state(run)
         if state is not None:
             self.progress = self._resume(state)
             if self.progress.outgrew(self.config):
@@ -148,6 +150,7 @@ class Trainer:
             speeds=recipe.augment.speeds,
             language_temperature=self.config.language_temperature,
             duration_jitter=self.config.duration_jitter,
+            mixed_shards=self.config.mixed_shards,
             seed=self.config.seed,
         )
         num_batches = len(self.planner.plan(0)) * self.config.max_epochs
@@ -409,6 +412,9 @@ class Trainer:
             self.cache_warned = True
             warn(f"Features cannot be cached, and are computed each time: {problem}.")
         skipped = [entry for batch in group for entry in batch.skipped]
+        for reason in {why for _, why in skipped if why.startswith("shard ")} - self.broken_shards:
+            self.broken_shards.add(reason)
+            warn(f"{reason}; what it lacks is left out, see {self.run.skipped}.")
         if skipped:
             if self.progress.unreadable == 0:
                 warn(f"{skipped[0][0]}: {skipped[0][1]}; left out, see {self.run.skipped}.")

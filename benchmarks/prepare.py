@@ -70,10 +70,13 @@ def _make_language(folder: Path, language: str, size: int) -> None:
                 os.link(source, clips / name)
 
 
-def prepare_and_watch(root: Path, out: Path, hours: float | None) -> tuple[float, float]:
+def prepare_and_watch(
+    root: Path, out: Path, hours: float | None, jobs: int | None = None
+) -> tuple[float, float]:
     """Run `arborvox prepare`; return its seconds and its peak memory in GB, workers included."""
     command = [sys.executable, "-m", "arborvox", "prepare", "common-voice", str(root)]
     command += ["--out", str(out)] + (["--hours", str(hours)] if hours else [])
+    command += ["--jobs", str(jobs)] if jobs else []
     start = time.perf_counter()
     process = subprocess.Popen(command)
     watched, peak = psutil.Process(process.pid), 0

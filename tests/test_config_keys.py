@@ -30,9 +30,10 @@ SECTIONS = {
     for name, field in Recipe.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 }
-# Read by the section's own checks and by nobody else.
+# Read by the section's own checks, or by a command's option, and by nobody else.
 READ_BY_CHECKS = {
     ("ucla", "unit"),  # a corpus in `more` must have the same
+    ("shards", "seed"),  # mixes what `arborvox prepare --shards` packs
     ("model", "size"),  # stands for other keys
 }
 

@@ -57,7 +57,7 @@ def fake_table(durations_s: np.ndarray, languages: np.ndarray | None = None) -> 
     columns = np.zeros(len(durations_s), COLUMNS)
     columns["duration_s"] = durations_s
     columns["language"] = 0 if languages is None else languages
-    return SimpleNamespace(columns=columns)
+    return SimpleNamespace(columns=columns, shards=None)
 
 
 def make_planner(table: Any, **changes: Any) -> Planner:

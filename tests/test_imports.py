@@ -15,7 +15,7 @@ LAYERS = [
     {"processes", "batching", "digests", "files", "typed_json", "console", "yaml12"},
     {"config", "text", "audio", "annotations", "tree", "score"},
     {"manifest"},
-    {"tokens", "kernels", "features", "augment"},
+    {"tokens", "kernels", "features", "augment", "team", "shards"},
     {"hsoftmax", "lm"},
     {"corpora", "model"},
     {"data", "decode"},

@@ -5,6 +5,7 @@ of step 10's model and its state; KILL_AT=error:7 is a fault of the program in s
 KILL_AT=group:7 a polite SIGTERM to all its processes, as a cluster sends it.
 KILL_AT=second:3 starts the same command with another seed while step 3 is computed, and tells what
 came of it; KILL_AT=final:1 kills it when the final model and its line in the metrics are written.
+CUT_AT=FILE lets the second of two processes make the file in step 3, and wait for FILE.cut.
 KILL_ONCE names a file that keeps it from dying twice; KILL_RANK chooses one of several processes.
 """
 
@@ -12,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,16 @@ def start_second() -> None:
     print(f"second: {done.returncode} {done.stderr}", file=sys.stderr)
 
 
+def wait_for_a_cut() -> None:
+    """Say that this process is at work, once, and wait until its link is cut."""
+    reached = Path(os.environ["CUT_AT"])
+    if os.environ.get("RANK") != "1" or reached.exists():
+        return
+    reached.touch()
+    while not reached.with_suffix(".cut").exists():
+        time.sleep(0.05)
+
+
 def arm(place: str, step: int) -> None:
     """Put the trap where it was asked for."""
     if place == "final":
@@ -52,7 +64,7 @@ def arm(place: str, step: int) -> None:
             die()
 
         Records.close = close_and_die  # type: ignore[method-assign]
-    elif place in ("backward", "error", "group", "second"):
+    elif place in ("backward", "cut", "error", "group", "second"):
         clip = torch.nn.utils.clip_grad_norm_
         calls: list[int] = []
 
@@ -60,6 +72,9 @@ def arm(place: str, step: int) -> None:
             calls.append(1)
             if len(calls) == step and place == "error":
                 raise RuntimeError("a fault")
+            if len(calls) == step and place == "cut":
+                wait_for_a_cut()
+                return clip(*arguments, **options)
             if len(calls) == step and place == "second":
                 start_second()
                 return clip(*arguments, **options)
@@ -83,6 +98,8 @@ def arm(place: str, step: int) -> None:
 
 
 if __name__ == "__main__":
+    if "CUT_AT" in os.environ:
+        arm("cut", 3)
     if "KILL_AT" in os.environ:
         place, _, number = os.environ["KILL_AT"].partition(":")
         arm(place, int(number))

@@ -34,6 +34,10 @@ USUAL = """run prepare tokens tree train lm tune decode score compare report
 transcribe align serve""".split()
 
 
+# What several processes can do together, under torchrun.
+SHARED = ("train", "decode", "transcribe", "align", "run")
+
+
 class InOrderOfUse(TyperGroup):
     """Lists the commands in the order in which a project needs them."""
 
@@ -62,6 +66,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def start(
+    context: typer.Context,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only warnings and errors.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Every detail.")] = False,
     traceback: Annotated[
@@ -81,8 +86,15 @@ def start(
     if quiet and verbose:
         raise ArborvoxError("--quiet and --verbose exclude each other.")
     from arborvox.console import set_verbosity
+    from arborvox.team import team_rank, team_size
 
-    set_verbosity(quiet=quiet, verbose=verbose)
+    if team_size() > 1 and context.invoked_subcommand not in SHARED:
+        raise ArborvoxError(
+            f"torchrun is for {', '.join(SHARED)}; start `arborvox {context.invoked_subcommand}` "
+            "without it."
+        )
+    # Of many processes one speaks; all may warn.
+    set_verbosity(quiet=quiet or team_rank() > 0, verbose=verbose)
 
 
 for module in (

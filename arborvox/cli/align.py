@@ -62,17 +62,21 @@ def align(
     from arborvox.align import align_manifest, align_recording
     from arborvox.config import DecodeConfig
     from arborvox.files import write_text_atomic
+    from arborvox.team import join_team, refuse_team
 
     asked: dict[str, Any] = {"vad": vad, "precision": precision, "device": device}
     config = DecodeConfig(**{key: value for key, value in asked.items() if value is not None})
     if source.name.endswith((".jsonl", ".jsonl.gz")):
         if text is not None or language is not None or out is None:
             raise typer.BadParameter("A manifest has its texts; it needs --out, a folder, alone.")
-        if align_manifest(run, source, config, kind=kind, out=out, shift_s=shift):
+        with join_team() as team:
+            num_failed = align_manifest(run, source, config, kind=kind, out=out, shift_s=shift)
+        if num_failed and team.first:
             raise typer.Exit(1)
         return
     if text is None:
         raise typer.BadParameter("A recording needs the file with its text.")
+    refuse_team("one recording is aligned as a whole; a manifest can be shared out")
     done = align_recording(
         run, source, text, config, kind=kind, language=language, exact=exact, shift_s=shift
     )

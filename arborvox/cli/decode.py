@@ -104,10 +104,15 @@ def decode(
 
     The search is the one that the model's recipe was tuned with; options change it. Exit code 1:
     some recordings could not be read.
+
+    Several processes: torchrun --nproc-per-node 2 -m arborvox decode RUN MANIFEST --out ...
     """
     from arborvox.decode.corpus_decoding import decode_manifest
+    from arborvox.team import join_team
 
-    if decode_manifest(run, manifest, asked_config(options), out).num_failed:
+    with join_team() as team:
+        decoded = decode_manifest(run, manifest, asked_config(options), out)
+    if decoded.num_failed and team.first:
         raise typer.Exit(1)
 
 
@@ -149,13 +154,17 @@ def transcribe(
 
     The search is the one that the model's recipe was tuned with; options change it. A file that
     cannot be read is named and does not stop the others. Exit code 1: some failed.
+
+    Several processes: torchrun --nproc-per-node 2 -m arborvox transcribe RUN FOLDER --out ...
     """
     from arborvox.decode.transcript import TierLayout
 
     layout = TierLayout(tier, _parts(tiers))
     if into is not None:
         from arborvox.annotate import transcribe_into
+        from arborvox.team import refuse_team
 
+        refuse_team("--into is about one recording")
         if len(files) != 1 or files[0].is_dir():
             raise typer.BadParameter("--into takes the one recording that the file belongs to.")
         transcribe_into(
@@ -165,8 +174,13 @@ def transcribe(
     if segments_from is not None:
         raise typer.BadParameter("--segments-from names a tier of the file of --into.")
     from arborvox.recognizer import transcribe_files
+    from arborvox.team import join_team
 
-    if transcribe_files(run, files, asked_config(options), kind=kind, out=out, layout=layout):
+    with join_team() as team:
+        num_failed = transcribe_files(
+            run, files, asked_config(options), kind=kind, out=out, layout=layout
+        )
+    if num_failed and team.first:
         raise typer.Exit(1)
 
 

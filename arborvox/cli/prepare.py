@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from arborvox.config.choices import CorpusKind, values_of
+from arborvox.config.choices import CorpusKind, ShardFormat, values_of
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 Out = Annotated[Path, typer.Option("--out", help="The folder to write to.", show_default=False)]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, help="Processes; as many as cores if left out.")
+]
+Shards = Annotated[
+    int | None,
+    typer.Option(
+        "--shards",
+        min=1,
+        max=1_000_000,
+        help="Also pack the recordings into tar files of so many utterances each, 1000 for one.",
+    ),
+]
+Format = Annotated[
+    ShardFormat,
+    typer.Option("--shard-format", help="What they are: a Lhotse Shar, or plain WebDataset tars."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Any faulty input is an error (exit 2).")]
 # The kind is the command's name, the source its argument; corpora in a corpus are for recipes.
@@ -76,12 +89,23 @@ def _make_function(kind: str) -> Callable[..., None]:
         _source_parameter(section),
         inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=Out),
         *(_key_parameter(key, section) for key in keys),
+        _parameter("shards", Shards, None),
+        _parameter("shard_format", Format, "shar"),
         _parameter("jobs", Jobs, None),
         _parameter("strict", Strict, False),
     ]
 
-    def prepare_kind(out: Path, jobs: int | None, strict: bool, **options: Any) -> None:
-        _prepare(kind, section, out, jobs, strict, options)
+    def prepare_kind(
+        out: Path,
+        shards: int | None,
+        shard_format: ShardFormat,
+        jobs: int | None,
+        strict: bool,
+        **options: Any,
+    ) -> None:
+        config = _prepare(kind, section, out, jobs, strict, options)
+        if shards is not None:
+            _pack(out, shards, shard_format, config.seed, jobs)
 
     prepare_kind.__doc__ = section.__doc__
     prepare_kind.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -99,10 +123,11 @@ def _is_option(key: str, field: "FieldInfo") -> bool:
 
 def _source_parameter(section: "type[CorpusConfig]") -> inspect.Parameter:
     told = section.model_fields["source"].description
+    kind = str if section.takes_addresses else Path  # a path would lose a slash of an address
     if "source" in section.needed:
         argument = typer.Argument(help=told, show_default=False)
         return inspect.Parameter(
-            "source", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[Path, argument]
+            "source", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, argument]
         )
     return _parameter("source", Annotated[Path | None, typer.Argument(help=told)], None)
 
@@ -178,7 +203,7 @@ def _prepare(
     jobs: int | None,
     strict: bool,
     options: dict[str, Any],
-) -> None:
+) -> "CorpusConfig":
     from arborvox.config import make_corpus_config
     from arborvox.corpora import prepare
     from arborvox.processes import count_cores
@@ -193,6 +218,23 @@ def _prepare(
     places: dict[tuple[str, ...], str] = {("corpus", key): _option_name(key) for key in data}
     config = make_corpus_config(data, places)
     prepare(config, out, jobs=jobs or count_cores(), strict=strict)
+    return config
+
+
+def _pack(out: Path, per_shard: int, kind: ShardFormat, seed: int, jobs: int | None) -> None:
+    from arborvox.corpora.manifests import SKIPPED_NAME, STATS_NAME
+    from arborvox.processes import count_cores
+    from arborvox.shards.packing import pack_manifests
+
+    pack_manifests(
+        out,
+        per_shard,
+        kind,
+        seed=seed,
+        jobs=jobs or count_cores(),
+        seal=STATS_NAME,
+        skipped=SKIPPED_NAME,
+    )
 
 
 def _split(text: str, item: Any) -> list[Any] | None:

@@ -45,19 +45,22 @@ def run(
     """Do a whole experiment: prepare, tokens, tree, train, decode, score, report.
 
     What is done already is kept as long as its settings and inputs do not change; what was
-    stopped goes on from its last checkpoint.
+    stopped goes on from its last checkpoint. Under torchrun all processes train and decode, and
+    the first one does the rest.
     """
     from arborvox.config import put_on_pretrained
     from arborvox.console import say
     from arborvox.pipeline.experiment import run_experiment
     from arborvox.pipeline.stages import RunInterruptedError
+    from arborvox.team import join_team
 
     words = put_on_pretrained(pretrained) if pretrained is not None else []
     words += overrides or ()
     if test_languages is not None:
         words.append(_choose_test_languages(test_languages))
     try:
-        run_experiment(recipe, out, parse_seeds(seeds) if seeds is not None else (), words)
+        with join_team():
+            run_experiment(recipe, out, parse_seeds(seeds) if seeds is not None else (), words)
     except RunInterruptedError:
         say("run the same command again to go on")
         raise typer.Exit(130) from None

@@ -38,13 +38,15 @@ def train(
     Several processes: torchrun --nproc-per-node 2 -m arborvox train RECIPE --out RUN ...
     """
     from arborvox.config import load_recipe, put_on_pretrained
+    from arborvox.team import join_team
     from arborvox.train import train as run_training
 
     overrides = list(set_ or ())
     if pretrained is not None:
         overrides = [*put_on_pretrained(pretrained), *overrides]
-    result = run_training(
-        load_recipe(recipe, overrides), out=out, manifests=manifests, tokens=tokens, tree=tree
-    )
+    with join_team():
+        result = run_training(
+            load_recipe(recipe, overrides), out=out, manifests=manifests, tokens=tokens, tree=tree
+        )
     if result.interrupted:
         raise typer.Exit(130)

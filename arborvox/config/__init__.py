@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         FolderCorpus,
         OwnCorpus,
         ReleaseCorpus,
+        ShardsCorpus,
         SyntheticCorpus,
         UclaCorpus,
     )
@@ -41,6 +42,7 @@ _HOMES = {
     "FolderCorpus": "corpus",
     "OwnCorpus": "corpus",
     "ReleaseCorpus": "corpus",
+    "ShardsCorpus": "corpus",
     "SyntheticCorpus": "corpus",
     "UclaCorpus": "corpus",
     "DecodeConfig": "decode",
@@ -78,6 +80,7 @@ __all__ = [
     "ReleaseCorpus",
     "ReportConfig",
     "Section",
+    "ShardsCorpus",
     "SyntheticCorpus",
     "TokensConfig",
     "TrainConfig",

@@ -7,7 +7,8 @@ Nothing but typing is imported, so that the command line and the lowest layers c
 from typing import Literal, get_args
 
 # What is read, and how.
-CorpusKind = Literal["common-voice", "ucla", "folder", "elan", "praat", "synthetic"]
+CorpusKind = Literal["common-voice", "ucla", "folder", "elan", "praat", "synthetic", "shards"]
+ShardFormat = Literal["shar", "webdataset"]
 CorpusUnit = Literal["text", "phones"]
 Split = Literal["speaker", "utterance", "official", "official-test"]
 DrawnSplit = Literal["speaker", "utterance"]  # where no release brings its own

@@ -43,6 +43,7 @@ class CorpusConfig(Section):
     # A kind cannot be prepared without `needed`; `places` name files or folders, `codes` languages.
     needed: ClassVar[tuple[str, ...]] = ("source",)
     places: ClassVar[tuple[str, ...]] = ("source",)
+    takes_addresses: ClassVar[bool] = False  # whether the source may be far away
     codes: ClassVar[tuple[str, ...]] = ("languages",)
 
     kind: CorpusKind
@@ -89,14 +90,9 @@ class CorpusConfig(Section):
         return self
 
 
-class WrittenCorpus(CorpusConfig):
+class NormalizedCorpus(CorpusConfig):
     """A corpus whose texts are normalized."""
 
-    unit: CorpusUnit = Field(
-        "text",
-        description="What is to be learned: text, or phones: those of a folder, or read by "
-        "espeak-ng.",
-    )
     digits: Policy = Field(
         "reject", description="Sentences with digits: reject, drop the digits, or keep."
     )
@@ -106,6 +102,16 @@ class WrittenCorpus(CorpusConfig):
     harakat: Harakat = Field(
         "keep",
         description="The vowel signs of Arabic, which most texts leave out: keep, or drop them.",
+    )
+
+
+class WrittenCorpus(NormalizedCorpus):
+    """A corpus of texts that are looked over, and of which sets are drawn."""
+
+    unit: CorpusUnit = Field(
+        "text",
+        description="What is to be learned: text, or phones: those of a folder, or read by "
+        "espeak-ng.",
     )
     look_alikes: LookAlikes = Field(
         "report",
@@ -315,6 +321,35 @@ class PraatCorpus(TierCorpus):
 
     kind: Literal["praat"] = "praat"
     source: str | None = Field(None, description="A folder of .TextGrid files, or one of them.")
+
+
+class ShardsCorpus(NormalizedCorpus):
+    """A corpus in shards: a Lhotse Shar, or plain WebDataset tars; recordings stay in them."""
+
+    codes: ClassVar[tuple[str, ...]] = ("languages", "language")
+    takes_addresses: ClassVar[bool] = True
+
+    kind: Literal["shards"] = "shards"
+    source: str | None = Field(
+        None,
+        description="A folder with train/, dev/ and test/, or of one set; a path or an address "
+        "such as https://host/folder.",
+    )
+    language: Name | None = Field(None, description="The language of what names none, such as sah.")
+    only_set: Name = Field(
+        "train",
+        pattern="^(train|dev|test)$",
+        description="The set of shards that lie in no folder of a set: train, dev or test.",
+    )
+
+    @property
+    def origins(self) -> tuple[str | None, ...]:
+        """What the corpus is made from, on this machine; what lies far away is not watched."""
+        return (None,) if self.source and "://" in self.source else (self.source,)
+
+    def cause_of_empty(self, split: str) -> str:
+        """A set is what its folder has."""
+        return f"there is no usable shard for it; put some into {split}/ of the source"
 
 
 class SyntheticCorpus(ReleaseCorpus):

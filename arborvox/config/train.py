@@ -22,6 +22,7 @@ class TrainConfig(Section):
     max_duration_s: float = Field(30.0, gt=0, le=86_400)
     language_temperature: float = Field(1.0, ge=0.01, le=1000)
     duration_jitter: float = Field(0.03, ge=0, lt=1)  # mixes neighbors in length
+    mixed_shards: int = Field(16, gt=0, le=1_000_000)  # open at a time, where there are any
     workers: int = Field(1, ge=0, le=1024)
     optimizer: Optimizer = "adamw"
     schedule: Schedule = "warmup"

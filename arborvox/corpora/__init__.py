@@ -25,6 +25,7 @@ from arborvox.corpora.manifests import (
 )
 from arborvox.corpora.more import add_training_cuts
 from arborvox.corpora.praat import prepare_praat
+from arborvox.corpora.shards import prepare_shards
 from arborvox.corpora.spoken import prepare_synthetic
 from arborvox.corpora.ucla import prepare_ucla, ucla_inventories
 from arborvox.errors import ArborvoxError
@@ -47,6 +48,7 @@ PREPARERS: dict[CorpusKind, CorpusReader] = {
     "elan": CorpusReader(prepare_elan),
     "praat": CorpusReader(prepare_praat),
     "synthetic": CorpusReader(prepare_synthetic),
+    "shards": CorpusReader(prepare_shards),
 }
 
 

@@ -6,18 +6,14 @@ weighed against each other, to write the rows that stay (`write_language`).
 """
 
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import starmap
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from arborvox.config import CommonVoiceCorpus, ReleaseCorpus
-from arborvox.console import detail, progress, warn
+from arborvox.console import detail, warn
 from arborvox.corpora.checks import leave_unnameable
 from arborvox.corpora.common_voice_audio import check_clips
 from arborvox.corpora.common_voice_rows import (
@@ -27,6 +23,7 @@ from arborvox.corpora.common_voice_rows import (
     write_language,
 )
 from arborvox.corpora.manifests import SKIPPED_NAME, CorpusStats, SplitStats
+from arborvox.corpora.pooling import run_many
 from arborvox.corpora.sampling import (
     DEV,
     DEV_MOST,
@@ -48,8 +45,6 @@ from arborvox.files import path_below
 from arborvox.manifest import SPLIT_NAMES, split_file
 from arborvox.text.codes import check_languages, file_stem
 
-Result = TypeVar("Result")
-
 # Below this many bytes of tables, starting worker processes costs more than it saves.
 SMALL_TABLES = 8_000_000
 
@@ -69,11 +64,11 @@ def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> Corpu
     folders = find_languages(Path(config.source), config.languages, named)
     work = stage / "scan"
     work.mkdir()
-    bytes_to_read = sum((item.folder / "validated.tsv").stat().st_size for item in folders)
-    processes = 1 if bytes_to_read < SMALL_TABLES else min(jobs, len(folders))
+    sizes = [(item.folder / "validated.tsv").stat().st_size for item in folders]
+    processes = 1 if sum(sizes) < SMALL_TABLES else min(jobs, len(folders))
 
     tasks = [(item.language, item.folder, work, config) for item in folders]
-    scans = _run("reading", scan_language, tasks, processes)
+    scans = run_many("reading", "languages", scan_language, tasks, processes, sizes)
     check_clips(scans, config, jobs)
     for scan in scans:
         usable = int(np.sum(scan.fates == TRAIN))
@@ -83,7 +78,9 @@ def prepare_common_voice(config: ReleaseCorpus, stage: Path, jobs: int) -> Corpu
         )
         _draw_splits(scan, config)
     ratios = _downsample(scans, config)
-    parts = _run("writing", write_language, [(scan, work) for scan in scans], processes)
+    parts = run_many(
+        "writing", "languages", write_language, [(scan, work) for scan in scans], processes, sizes
+    )
 
     stats = CorpusStats("common-voice", config.model_dump(mode="json"))
     for scan, part in zip(scans, parts, strict=True):
@@ -233,24 +230,6 @@ def _language_stats(scan: LanguageScan) -> dict[str, SplitStats]:
         speakers = len(np.unique(scan.speakers[rows]))
         stats[split] = SplitStats(int(rows.sum()), round(hours, 6), speakers)
     return stats
-
-
-def _run(
-    verb: str, work: Callable[..., Result], tasks: list[tuple[Any, ...]], processes: int
-) -> list[Result]:
-    """Run a task for each language, in processes where that pays, with a progress bar."""
-    results = []
-    with progress(f"{verb} {len(tasks)} languages", len(tasks)) as advance:
-        if processes == 1:
-            for result in starmap(work, tasks):
-                results.append(result)
-                advance()
-            return results
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            for future in [pool.submit(work, *task) for task in tasks]:
-                results.append(future.result())
-                advance()
-    return results
 
 
 def _join(parts: list[Path], path: Path, header: bytes) -> None:

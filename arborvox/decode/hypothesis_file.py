@@ -14,7 +14,6 @@ from arborvox.decode.engine import Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.digests import checksum_file
 from arborvox.errors import ArborvoxError
-from arborvox.files import name_failed_writes
 from arborvox.manifest import Utterance
 from arborvox.model.checkpoint import TOKENS, TREE, WEIGHTS
 from arborvox.score.hypotheses import FORMAT_KEY, FORMAT_VERSION
@@ -86,36 +85,6 @@ def make_line(utterance: Utterance, found: Hypothesis, engine: Engine) -> str:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def open_results(out: Path, header: dict[str, Any]) -> set[str]:
-    """Begin a file of results, or find out which utterances an interrupted one has."""
-    if not out.exists() or not out.stat().st_size:
-        with name_failed_writes(out):
-            text = json.dumps(header, ensure_ascii=False) + "\n"
-            out.write_text(text, encoding="utf-8", newline="\n")
-        return set()
-    done: set[str] = set()
-    whole = 0  # bytes up to the last line that is complete
-    with out.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):  # the process was killed while it wrote this one
-                break
-            whole += len(line)
-            try:
-                fields = json.loads(line)
-                if number == 1:
-                    _compare_headers(out, fields, header)
-                else:
-                    done.add(fields["id"])
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                raise ArborvoxError(
-                    f"{out}, line {number}: not a line of hypotheses; choose another --out."
-                ) from None
-    if whole == 0:
-        raise ArborvoxError(f"{out} is not a file of hypotheses; choose another --out.")
-    os.truncate(out, whole)
-    return done
-
-
 def write_through(results: TextIO, lines: Iterable[str]) -> None:
     """Append lines, down to the disk."""
     results.writelines(lines)
@@ -123,7 +92,7 @@ def write_through(results: TextIO, lines: Iterable[str]) -> None:
     os.fsync(results.fileno())
 
 
-def _compare_headers(out: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+def compare_headers(out: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to continue what was decoded in another way, or from something else."""
     advice = "choose another --out, or delete it"
     if found[FORMAT_KEY] != FORMAT_VERSION:

@@ -18,6 +18,7 @@ from arborvox.model.asr import ASR
 from arborvox.model.decoder import Decoder, DecoderCache
 from arborvox.model.packing import pack_linear_layers
 from arborvox.model.precision import choose_precision
+from arborvox.model.transfer import to_device
 from arborvox.tokens.tokenizer import EOS_ID
 from arborvox.tree import CodeTree
 
@@ -148,9 +149,7 @@ class Network:
     def encode(self, features: Tensor, feature_lens: Tensor) -> Encoded:
         """Encode features, (B, T, M), (B,)."""
         with self.clock("encoder"):
-            states, lens = self._model.encode(
-                features.to(self.device), feature_lens.to(self.device)
-            )
+            states, lens = self._model.encode(*to_device((features, feature_lens), self.device))
             return Encoded(states, lens.cpu())
 
     def ctc_scores(self, encoded: Encoded) -> CtcScores:

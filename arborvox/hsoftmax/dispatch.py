@@ -9,7 +9,9 @@ from torch import Tensor
 
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import reference
+from arborvox.kernels.devices import KERNEL_ON
 
+MODULES = {"numba": "cpu", "triton": "gpu"}
 KERNELS = ("auto", "reference", "numba", "triton")
 
 # The search opens about 6 gates for each of the k best at V = 340 and 12 at V = 50,000. Past a
@@ -34,7 +36,7 @@ def choose(kernel: str, h: Tensor) -> ModuleType:
         return _best_on("cpu") if h.is_cpu else _best_on(h.device.type)
     if kernel == "numba" and not h.is_cpu:
         raise ArborvoxError(f"The Numba kernels run on a CPU, but the rows are on {h.device}.")
-    return _load("cpu" if kernel == "numba" else "gpu")
+    return _load(MODULES[kernel])
 
 
 def most_opened_gates(num_gates: int) -> int:
@@ -57,11 +59,8 @@ def check_kernel(kernel: str) -> None:
 
 @cache
 def _best_on(device_type: str) -> ModuleType:
-    if device_type == "cpu" and _installed("numba"):
-        return _load("cpu")
-    if device_type == "cuda" and _installed("triton"):
-        return _load("gpu")
-    return reference
+    kernel = KERNEL_ON.get(device_type)
+    return _load(MODULES[kernel]) if kernel and _installed(kernel) else reference
 
 
 @cache

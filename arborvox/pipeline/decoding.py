@@ -1,7 +1,7 @@
 """Decoding the test set, freely or with each language's own inventory of units."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,13 @@ from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.corpora import find_inventories
 from arborvox.decode.corpus_decoding import decode_with
 from arborvox.decode.engine import load_engine
-from arborvox.decode.network import STAGES
 from arborvox.decode.searches import choose_search
-from arborvox.decode.timing import read_timing
+from arborvox.decode.timing import join_timings, read_timing
 from arborvox.digests import checksum_file, digest_files, digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below, write_json_atomic, write_text_atomic
 from arborvox.manifest import split_by_language
+from arborvox.team import this_team
 from arborvox.text.codes import file_stem
 from arborvox.tokens import Tokenizer
 
@@ -68,8 +68,10 @@ def decode_test_set(
         engine.use_inventory(inventories[language])
         decode_with(engine, manifest, part)
         parts.append(part)
-    _join_timings([part.with_suffix(".timing.json") for part in parts], folder / TIMING)
-    _join_hypotheses(parts, cuts, folder / HYPOTHESES)
+    if this_team().first:
+        timings = [read_timing(part.with_suffix(".timing.json")) for part in parts]
+        write_json_atomic(folder / TIMING, asdict(join_timings(timings)))
+        _join_hypotheses(parts, cuts, folder / HYPOTHESES)
 
 
 def inventory_mark(corpus: CorpusConfig) -> str:
@@ -132,14 +134,3 @@ def _join_hypotheses(parts: list[Path], cuts: Path, out: Path) -> None:
     header["sha256"] |= {"manifest": checksum_file(cuts), "inventory": None}
     lines = [json.dumps(header, ensure_ascii=False), *entries]
     write_text_atomic(out, "".join(f"{line}\n" for line in lines))
-
-
-def _join_timings(parts: list[Path], out: Path) -> None:
-    """Add up the times of the languages."""
-    facts = [read_timing(part) for part in parts]
-    audio_s = sum(fact.audio_s for fact in facts)
-    seconds = {stage: sum(fact.seconds.get(stage, 0.0) for fact in facts) for stage in STAGES}
-    spent = {**seconds, "total": sum(seconds.values())}
-    rtf = {s: round(spent_s / audio_s, 6) if audio_s else 0.0 for s, spent_s in spent.items()}
-    joined = replace(facts[0], audio_s=audio_s, seconds=seconds, rtf=rtf)
-    write_json_atomic(out, asdict(joined))

@@ -11,7 +11,7 @@ from arborvox.config import show_recipe
 from arborvox.console import say
 from arborvox.corpora.manifests import STATS_NAME
 from arborvox.errors import ArborvoxError
-from arborvox.files import hold, read_json, write_text_atomic
+from arborvox.files import read_json, write_text_atomic
 from arborvox.model.checkpoint import WEIGHTS
 from arborvox.pipeline import work
 from arborvox.pipeline.board import (
@@ -36,6 +36,7 @@ from arborvox.report.experiment import (
     load_experiment,
 )
 from arborvox.report.experiment_report import HTML_NAME, MARKDOWN_NAME, NUMBERS_NAME, make_report
+from arborvox.team import this_team
 from arborvox.training.state import RunFolder, load_progress
 
 RECIPE_NAME = "recipe.yaml"
@@ -58,21 +59,27 @@ def run_experiment(
     out = out.absolute()
     plan = make_plan(variants, seeds, out)
     _check_sources(plan)
-    with hold(out / LOCK_NAME, f"Another `arborvox run` is at work in {out}."):
+    team = this_team()
+    team.wait()  # all have planned before anything changes
+    with team.hold(out / LOCK_NAME, f"Another `arborvox run` is at work in {out}."):
         whole = show_recipe(base)
-        write_text_atomic(out / RECIPE_NAME, whole)
+        if team.first:
+            write_text_atomic(out / RECIPE_NAME, whole)
         board = Board(plan)
         worked = False
         with show_board(board):
             for stage in plan.prepares:
                 worked |= _do(stage, board, out)
-            _check_test_sets(plan)
+            if team.first:
+                _check_test_sets(plan)
             for stage in plan.stages:
                 if stage.kind != "prepare":
                     worked |= _do(stage, board, out)
-        told = _describe(plan, variants, command, whole)
-        if worked or not _is_told(told, out):
-            told.save(out)
+        if team.first:
+            told = _describe(plan, variants, command, whole)
+            if worked or not _is_told(told, out):
+                told.save(out)
+        team.wait()
         return _report(plan)
 
 

@@ -8,7 +8,7 @@ over, and what took long to make is set aside rather than deleted.
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from arborvox.digests import digest_files
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_json_atomic
 from arborvox.pipeline.fingerprints import flatten
+from arborvox.team import this_team
 from arborvox.typed_json import check_form
 
 RECORD_NAME = "stage.json"
@@ -48,6 +49,7 @@ class Stage:
     outgrown: Callable[[Path], bool] | None = None
     # Took long: it mends a lost output itself, and is set aside when it has to start over.
     precious: bool = False
+    shared: bool = False  # whether all processes work on it, or the first one for all
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,12 @@ class _Record:
 
 
 def look_at(stage: Stage) -> Standing:
-    """Compare a stage's record with the settings and files of now."""
+    """Compare a stage's record with the settings and files of now; all see what the first sees."""
+    seen = this_team().share(lambda: asdict(_look(stage)))
+    return Standing(**{**seen, "changed": tuple(seen["changed"])})
+
+
+def _look(stage: Stage) -> Standing:
     facts = _current_facts(stage)
     record = _read_record(stage.folder)
     if record is None:
@@ -96,6 +103,19 @@ def look_at(stage: Stage) -> Standing:
 
 def run_stage(stage: Stage, standing: Standing, root: Path) -> None:
     """Do a stage's work, from where it stands or from the start, and seal its folder."""
+    team = this_team()
+    record = _begin(stage, standing, root) if team.first else {}
+    if stage.shared:
+        team.wait()
+    if stage.shared or team.first:
+        stage.work(stage.folder)
+    if team.first:
+        _seal(stage, record)
+    team.wait()
+
+
+def _begin(stage: Stage, standing: Standing, root: Path) -> dict[str, Any]:
+    """Make room for a stage and note that it has begun; return its record."""
     if standing.begun and not _may_go_on(stage, standing):
         _clear(stage, root)
     stage.folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +127,11 @@ def run_stage(stage: Stage, standing: Standing, root: Path) -> None:
         "facts": standing.facts,
     }
     write_json_atomic(stage.folder / RECORD_NAME, record)
-    stage.work(stage.folder)
+    return record
+
+
+def _seal(stage: Stage, record: dict[str, Any]) -> None:
+    """Note that a stage is done and what it made."""
     missing = [name for name in stage.outputs if not (stage.folder / name).is_file()]
     if missing:
         raise ArborvoxError(f"{stage.folder}: {stage.kind} ended without {', '.join(missing)}.")

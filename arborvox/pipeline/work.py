@@ -63,7 +63,8 @@ def _expand(place: str | None, key: str) -> str | None:
             f"{key} is {place}, but {unset[0]} is not set in the environment; export it, or write "
             "the folder in the recipe."
         )
-    return os.path.abspath(os.path.expandvars(place))  # noqa: PTH100 (links stay links)
+    place = os.path.expandvars(place)
+    return place if "://" in place else os.path.abspath(place)  # noqa: PTH100 (links stay links)
 
 
 def prepare_corpus(corpus: CorpusConfig, folder: Path) -> None:

@@ -277,6 +277,7 @@ class _Planner:
             if noises
             else None,
             precious=True,
+            shared=True,
         )
 
     def _decode(self, leg: Leg, setting: str) -> Stage:
@@ -313,6 +314,7 @@ class _Planner:
             after=(leg.prepare, leg.tokens, leg.train),
             inputs=inputs,
             source_mark=(lambda: inventory_mark(corpus)) if by_inventory else None,
+            shared=True,
         )
 
     def _score(self, leg: Leg, setting: str, decode: Stage) -> Stage:

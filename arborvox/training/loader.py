@@ -11,6 +11,8 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from arborvox.batching import cut_batches
@@ -116,12 +118,18 @@ def _leave_with_parent(parent: int) -> None:
 
 
 def plain_orders(
-    table: UtteranceTable, batch_s: float, rank: int = 0, world: int = 1
+    table: UtteranceTable,
+    batch_s: float,
+    rank: int = 0,
+    world: int = 1,
+    chosen: NDArray[np.int64] | None = None,
 ) -> Iterator[Order]:
-    """Yield a rank's share of a whole table, once, sorted by length: for evaluation."""
+    """Yield a rank's share of a table's rows, once, sorted by length: for evaluation."""
     durations_s = table.columns["duration_s"].astype("float64")
     by_length = durations_s.argsort(kind="stable")
-    batches = cut_batches(durations_s[by_length], batch_s).tolist() if len(table) else []
+    if chosen is not None:
+        by_length = by_length[np.isin(by_length, chosen)]
+    batches = cut_batches(durations_s[by_length], batch_s).tolist() if len(by_length) else []
     for index in range(rank, len(batches), world):
         begin, end = batches[index]
         rows = tuple(by_length[begin:end].tolist())
@@ -132,7 +140,11 @@ def measure_cmvn(reader: BatchReader, batch_s: float) -> CMVN:
     """Compute the mean and deviation of a table's features, on all cores, order kept."""
     table = reader.table
     every = max(1, len(table) // MAX_CMVN_UTTERANCES)
-    orders = list(plain_orders(table, batch_s))[::every]
+    if table.shards is None:
+        orders = list(plain_orders(table, batch_s))[::every]
+    else:  # whole shards, evenly spread: of each a part would have to be fetched
+        chosen = np.flatnonzero(np.asarray(table.shards) % every == 0)
+        orders = list(plain_orders(table, batch_s, chosen=chosen))
     sums = []
     with progress("features: mean and deviation", len(orders)) as advance:
         for batch in load_batches(reader, orders, workers=count_cores()):

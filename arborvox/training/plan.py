@@ -5,6 +5,7 @@ to one rank of one world size. Here the order of an epoch is computed, so that a
 numbers, resuming costs nothing, and any number of processes can share it.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -51,6 +52,7 @@ class Planner:
     language_temperature: float
     duration_jitter: float
     seed: int
+    mixed_shards: int = 16
 
     def plan(self, epoch: int) -> EpochPlan:
         """Draw, sort by length and cut one epoch."""
@@ -65,16 +67,36 @@ class Planner:
         blurred = durations_s * chance.uniform(
             1 - self.duration_jitter, 1 + self.duration_jitter, len(rows)
         )
-        by_length = np.argsort(blurred, kind="stable")
-        longest_s = np.maximum.accumulate(durations_s[by_length])  # of all so far, despite jitter
-        batches = cut_batches(longest_s, self.batch_s)
+        if self.table.shards is None:
+            order = np.argsort(blurred, kind="stable")
+            borders = np.array([0, len(rows)])
+        else:
+            windows = self._windows(np.asarray(self.table.shards), chance)[rows]
+            order = np.lexsort((blurred, windows))
+            borders = np.flatnonzero(np.diff(windows[order], prepend=-1, append=-1))
+            del windows
+        del blurred
+        durations_s = durations_s[order]
+        batches = []
+        for begin, end in itertools.pairwise(borders.tolist()):
+            longest_s = np.maximum.accumulate(durations_s[begin:end])  # so far, despite jitter
+            batches.append(chance.permutation(begin + cut_batches(longest_s, self.batch_s)))
         return EpochPlan(
             epoch=epoch,
-            rows=rows[by_length],
-            speeds=speeds[by_length],
-            seeds=seeds[by_length],
-            batches=chance.permutation(batches),
+            rows=rows[order],
+            speeds=speeds[order],
+            seeds=seeds[order],
+            batches=np.concatenate(batches) if batches else np.empty((0, 2), np.int64),
         )
+
+    def _windows(self, shards: NDArray[np.int32], chance: np.random.Generator) -> NDArray[np.int32]:
+        """Return for each row which part of the epoch it is in: some shards each, drawn anew.
+
+        So a shard is read in one part of an epoch, from a disk or from far away, and forgotten.
+        """
+        places = chance.permutation(int(shards.max()) + 1 if len(shards) else 0)
+        windows: NDArray[np.int32] = (places // self.mixed_shards).astype(np.int32)
+        return windows[shards]
 
 
 def draw_rows(

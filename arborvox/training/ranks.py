@@ -4,19 +4,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from arborvox.errors import ArborvoxError
-
-# Rank 0 may read a large manifest while the others wait for it.
-PATIENCE = timedelta(hours=2)
+from arborvox.team import PATIENCE, this_team
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,8 @@ def exchange_gradients(network: nn.Module, *, now: bool) -> AbstractContextManag
 @contextmanager
 def join_ranks() -> Iterator[Ranks]:
     """Join the processes that torchrun started, if it did; leave them at the end."""
-    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    team = this_team()
+    rank, world = team.rank, team.world
     if torch.cuda.is_available():
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
@@ -76,7 +72,7 @@ def join_ranks() -> Iterator[Ranks]:
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(
-        backend, store=_open_store(), rank=rank, world_size=world, timeout=PATIENCE
+        backend, store=team.part_store(), rank=rank, world_size=world, timeout=PATIENCE
     )
     try:
         yield Ranks(rank=rank, world=world, device=device)
@@ -89,17 +85,3 @@ def join_ranks() -> Iterator[Ranks]:
         ) from error
     finally:
         dist.destroy_process_group()
-
-
-def _open_store() -> Any:
-    """Open the board on which ranks find each other, swept clean of earlier attempts.
-
-    torchrun keeps one store over its restarts, in which a rank may find the address of a process
-    that has died. Restarts are counted alike only below a single agent; with many hosts, let each
-    attempt have its own store: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
-    """
-    store, _, _ = next(rendezvous("env://", timeout=PATIENCE))
-    if os.environ.get("GROUP_WORLD_SIZE") != "1":
-        return store
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return dist.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]

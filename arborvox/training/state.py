@@ -8,8 +8,10 @@ import dataclasses
 import errno
 import hashlib
 import math
+import platform
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,11 @@ from arborvox.config import Recipe, TrainConfig, load_resolved_recipe, show_reci
 from arborvox.errors import ArborvoxError, one_line
 from arborvox.files import atomic_folder, read_json, write_json_atomic, write_text_atomic
 from arborvox.model.checkpoint import ENCODER, recipe_version
+from arborvox.team import this_team
 from arborvox.typed_json import check_form
 
 STATE_VERSION = 1
+SECONDS_TO_APPEAR = 60  # a file that another host has written
 STEP_NAME = re.compile("step-[0-9]{6,18}")
 
 # No space, no quota, or a limit on the size of files.
@@ -171,6 +175,25 @@ class RunFolder:
         for path in self.states.glob("step-*"):
             if path.name != self.checkpoint(progress.step).name:
                 shutil.rmtree(path)
+
+
+def newest_common_state(run: RunFolder) -> Path | None:
+    """Return the newest state that the first process sees, once this one sees it too.
+
+    File systems of several hosts may be late; processes that went on from different steps would
+    mix two trainings.
+    """
+    found = this_team().share(lambda: path.name if (path := run.newest_state()) else None)
+    if found is None:
+        return None
+    for _ in range(SECONDS_TO_APPEAR):
+        if (run.states / found / "trainer.json").exists() and (run.checkpoints / found).exists():
+            return run.states / found
+        time.sleep(1)
+    raise ArborvoxError(
+        f"{platform.node()} does not see {run.states / found}, which the first process goes on "
+        "from; --out has to be on a disk that all hosts see."
+    )
 
 
 def differing_keys(old: Recipe, new: Recipe) -> list[str]:

@@ -21,6 +21,7 @@ from arborvox.data import BatchReader, EncodedUtterance, Order, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.features import FeatureCache, SpeechInput
 from arborvox.model.encoders import SpeechEncoder
+from arborvox.model.transfer import to_device
 from arborvox.processes import count_cores
 from arborvox.training.interrupts import StopRequest
 from arborvox.training.loader import load_batches, plain_orders
@@ -63,8 +64,8 @@ class StatesWriter:
 
     def _encode(self, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
         frames = self.reader.clean_features(utterance, speed)
-        lens = torch.tensor([len(frames)], device=self.device)
-        states, _ = self.encoder.frozen_states(frames[None].to(self.device), lens)
+        lens = torch.tensor([len(frames)])
+        states, _ = self.encoder.frozen_states(*to_device((frames[None], lens), self.device))
         return states[0].half().cpu()
 
 

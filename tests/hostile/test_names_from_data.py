@@ -35,6 +35,13 @@ names = st.one_of(
 
 # Every f-string that becomes a path. Their holes hold numbers and choices of ours, never data.
 MADE_OF_OUR_OWN = {
+    ("corpora/shards.py", "{split}-{number:06d}"),
+    ("decode/finished.py", ".finished-{mark}.jsonl"),
+    ("shards/addresses.py", "{name}.tar"),
+    ("shards/addresses.py", "arborvox-shards-{owner}"),
+    ("shards/feature_cache.py", "{name}.features"),
+    ("shards/packing.py", "cuts.{number:06d}.jsonl.gz"),
+    ("shards/packing.py", "{split}-{n:03d}.jsonl"),
     ("training/state.py", "step-{step:06d}"),
     ("features.py", "{key[2:]}.npy"),  # of a checksum
     ("pipeline/stages.py", "{name}-{number}"),  # of a stage's folder, which was checked

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from arborvox.kernels.devices import KERNEL_ON
+
 # What each computes in one pass over memory; without it the network computes the same by torch.
 KERNELS = {
     "relative_attention": "the encoder's self-attention with relative positions",
@@ -25,7 +27,9 @@ def suits_kernel(
     With `cast` it need not have the type yet: that autocast would give it is enough.
     """
     # Asked for first: a compiler that traces the network must not meet what follows.
-    if torch.compiler.is_compiling() or not x.is_cpu or name not in _enabled:
+    if torch.compiler.is_compiling() or name not in _enabled:
+        return False
+    if KERNEL_ON.get("cpu" if x.is_cpu else x.device.type) != "numba":
         return False
     if dtype is None:
         return True
