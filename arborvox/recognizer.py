@@ -5,14 +5,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arborvox import audio
-from arborvox.config import DecodeConfig
-from arborvox.console import progress, say, warn
-from arborvox.corpora.folder_sources import AUDIO_ENDINGS
-from arborvox.decode.engine import Engine
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.segments import SpeechSegment, cut_spans, split_at_pauses
 from arborvox.decode.sound import Sound, sound_blocks
@@ -28,8 +25,15 @@ from arborvox.decode.transcript import (
 from arborvox.decode.words import Word, cut_word
 from arborvox.errors import ArborvoxError
 from arborvox.files import name_failed_writes, write_text_atomic
-from arborvox.model.checkpoint import load_checkpoint
-from arborvox.tokens.segmentation import PIECE_SPACE
+from arborvox.runtime.manifest import is_export
+from arborvox.vocabulary import PIECE_SPACE
+
+# `arborvox-runtime` has this file too, without what a checkpoint needs: torch is imported where a
+# checkpoint is loaded, Rich where a command speaks.
+if TYPE_CHECKING:
+    from arborvox.config import DecodeConfig
+    from arborvox.decode.engine import Engine
+    from arborvox.runtime.engine import ExportEngine
 
 
 class UnusableRecordingError(ArborvoxError):
@@ -39,7 +43,7 @@ class UnusableRecordingError(ArborvoxError):
 class Recognizer:
     """A trained model that writes down what recordings say."""
 
-    def __init__(self, engine: Engine, max_segment_s: float) -> None:
+    def __init__(self, engine: "Engine | ExportEngine", max_segment_s: float) -> None:
         self.engine = engine
         self.max_segment_s = max_segment_s
 
@@ -204,18 +208,30 @@ def naming_the_recording(sound: Sound) -> Iterator[None]:
         ) from None
 
 
-def load(
-    run: str | Path, config: DecodeConfig | None = None, *, device: str | None = None
-) -> Recognizer:
-    """Load a recognizer from a run or checkpoint folder.
+def load(run: str | Path, config: "DecodeConfig | None" = None, **options: Any) -> Recognizer:
+    """Load a recognizer from a run or checkpoint folder, or from what `arborvox export` wrote.
 
-    What `config` leaves open is as the model's recipe was tuned. device: "auto" (a GPU where there
-    is one), "cpu", "cuda", "cuda:N" or "mps"; it stands above `config.device`.
+    What `config` and `options` leave open is as the model's recipe was tuned. Options are keys of
+    DecodeConfig and stand above it: `load("RUN", mode="joint", beam=5)`. device: "auto" (a GPU
+    where there is one), "cpu", "cuda", "cuda:N" or "mps"; an export runs on the CPU.
     """
-    config = config or DecodeConfig()
-    if device is not None:
-        asked = {key: getattr(config, key) for key in config.model_fields_set}
-        config = DecodeConfig(**{**asked, "device": device})
+    asked = {} if config is None else {key: getattr(config, key) for key in config.model_fields_set}
+    options = {**asked, **options}
+    if is_export(Path(run)):
+        from arborvox.runtime.engine import load_export
+
+        engine = load_export(Path(run), options)
+        return Recognizer(engine, engine.max_segment_s)
+    try:
+        from arborvox.config import DecodeConfig
+        from arborvox.decode.engine import Engine
+        from arborvox.model.checkpoint import load_checkpoint
+    except ModuleNotFoundError as missing:
+        raise ArborvoxError(
+            f"{run} is no export, and to load a checkpoint the whole of Arborvox is needed: "
+            f"{missing.name} is missing."
+        ) from None
+    config = DecodeConfig(**options)
     loaded = load_checkpoint(Path(run))
     # Longer stretches than it was trained on would be strange to the model.
     max_segment_s = loaded.recipe.train.max_duration_s
@@ -228,13 +244,15 @@ ENDINGS = {"textgrid": "TextGrid"}  # where it is not the format's name
 def transcribe_files(
     run: Path,
     sources: Sequence[Path],
-    config: DecodeConfig,
+    config: "DecodeConfig",
     *,
     kind: str,
     out: Path | None,
     layout: TierLayout = PLAIN,
 ) -> int:
     """Transcribe files and folders to a folder, or to standard output; return how many failed."""
+    from arborvox.console import progress, warn
+
     files = list(_find_recordings(sources))
     targets = _targets(files, kind, out)
     recognizer = load(run, config)
@@ -274,6 +292,9 @@ def _write(
 
 def _find_recordings(sources: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
     """Yield each recording with the name of its transcript, less the ending, below --out."""
+    from arborvox.console import say
+    from arborvox.corpora.folder_sources import AUDIO_ENDINGS
+
     for source in sources:
         if not source.is_dir():
             yield source, Path(source.stem)
@@ -316,6 +337,8 @@ def _targets(files: Sequence[tuple[Path, Path]], kind: str, out: Path | None) ->
 
 def _deliver(text: str, file: Path, target: Path | None, *, alone: bool) -> None:
     if target is not None:
+        from arborvox.console import say
+
         write_text_atomic(target, text)
         say(f"wrote {target}")
         return

@@ -12,14 +12,15 @@ PACKAGE = Path(__file__).parent.parent / "arborvox"
 # Layers from the ground up: a module imports from its own layer or from those before it.
 LAYERS = [
     {"version", "errors", "choices"},
-    {"processes", "batching", "digests", "files", "typed_json", "console", "yaml12"},
+    {"processes", "batching", "digests", "files", "typed_json", "console", "yaml12"}
+    | {"vocabulary"},
     {"config", "text", "audio", "annotations", "tree", "score"},
     {"manifest"},
     {"tokens", "kernels", "features", "augment"},
     {"hsoftmax", "lm"},
     {"corpora", "model"},
     {"data", "decode"},
-    {"recognizer", "training", "tuning"},
+    {"recognizer", "runtime", "training", "tuning"},
     {"annotate", "align"},
     {"train"},
     {"doctor", "report"},

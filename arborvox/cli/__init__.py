@@ -16,6 +16,7 @@ from arborvox.cli import (
     config,
     decode,
     doctor,
+    export,
     lm,
     prepare,
     run,
@@ -28,7 +29,8 @@ from arborvox.cli import (
 from arborvox.errors import ArborvoxError, harmless
 from arborvox.version import VERSION
 
-USUAL = "run prepare tokens tree train lm tune decode score compare report transcribe align".split()
+USUAL = "run prepare tokens tree train lm tune decode score compare report transcribe".split()
+USUAL += ["align", "export"]
 
 
 class InOrderOfUse(TyperGroup):
@@ -82,7 +84,21 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (run, prepare, tokens, tree, train, lm, tune, decode, align, score, config, doctor):
+for module in (
+    run,
+    prepare,
+    tokens,
+    tree,
+    train,
+    lm,
+    tune,
+    decode,
+    align,
+    export,
+    score,
+    config,
+    doctor,
+):
     module.register(app)
 
 

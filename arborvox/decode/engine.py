@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from arborvox.config import DecodeConfig
-from arborvox.decode.ctc import align_hypothesis
+from arborvox.decode.ctc import align_all
 from arborvox.decode.device import choose_device
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.inventory import load_inventory
 from arborvox.decode.language_model import load_language_model
-from arborvox.decode.network import CtcScores, Encoded, Network
+from arborvox.decode.network import CtcScores, Network
 from arborvox.decode.searches import SEARCHES, choose_search
 from arborvox.decode.settings import BeamSettings
 from arborvox.errors import ArborvoxError
@@ -76,7 +76,7 @@ class Engine:
         with _notice, self.network.clock.rest("search"):
             encoded = self.network.encode(pad_sequence(list(features), batch_first=True), lens)
             found = self.search.run(self.network, encoded, self._settings)
-            return self._align(encoded, [best[0] for best in found])
+            return align_all(self.network, encoded, [best[0] for best in found])
 
     @torch.inference_mode()
     def ctc_scores(self, features: Sequence[Tensor]) -> tuple[CtcScores, list[int]]:
@@ -92,16 +92,6 @@ class Engine:
         samples = torch.randn(2 * self.input.sampling_rate, generator=noise)
         self.recognize([self.features(samples.numpy())])
         self.network.clock.reset()
-
-    def _align(self, encoded: Encoded, found: list[Hypothesis]) -> list[Hypothesis]:
-        """Ask CTC when tokens were said, if there is CTC to ask and the search has not done so."""
-        if not self.network.has_ctc or all(best.frames or not best.tokens for best in found):
-            return found
-        scores, lens = self.network.ctc_scores(encoded), encoded.lens.tolist()
-        return [
-            best if best.frames else align_hypothesis(scores, b, lens[b], best)
-            for b, best in enumerate(found)
-        ]
 
 
 def load_engine(run: Path, config: DecodeConfig) -> Engine:

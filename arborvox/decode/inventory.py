@@ -1,20 +1,19 @@
 """Inventories: which sounds or letters a language has, as a file that a linguist can write."""
 
 import unicodedata
+import warnings
 from pathlib import Path
 
-from arborvox.console import warn
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_bounded
-from arborvox.tokens.segmentation import PIECE_SPACE
-from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
+from arborvox.vocabulary import EOS_ID, PIECE_SPACE, UNK_ID, Vocabulary
 
 SPACE_NAME = "<space>"
 MAX_NAMED = 10
 MAX_MIB = 16
 
 
-def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
+def load_inventory(path: Path, tokenizer: Vocabulary) -> list[int]:
     """Read units, one a line, and return the tokens that they allow, special ones included.
 
     The end, language tags and, between characters, the space are always allowed; <unk> never is.
@@ -34,7 +33,7 @@ def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
         raise ArborvoxError(f"{path}: the model has none of its {len(listed)} units.")
     if missing:
         names = " ".join(sorted(missing)[:MAX_NAMED]) + (" …" if len(missing) > MAX_NAMED else "")
-        warn(f"{path}: {len(missing)} of {len(listed)} units are not in the model: {names}")
+        _warn(f"{path}: {len(missing)} of {len(listed)} units are not in the model: {names}")
     assert EOS_ID in allowed
     return allowed + known
 
@@ -52,3 +51,12 @@ def _read_units(path: Path) -> set[str]:
     if not units:
         raise ArborvoxError(f"{path} lists no units.")
     return units
+
+
+def _warn(message: str) -> None:
+    try:
+        from arborvox.console import warn
+    except ModuleNotFoundError:  # of Rich, which `arborvox-runtime` does without
+        warnings.warn(message, stacklevel=3)
+        return
+    warn(message)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.model.kernels.attention import Attention
-from arborvox.model.kernels.dispatch import suits_kernel
+from arborvox.model.kernels.dispatch import is_exported, suits_kernel
 from arborvox.model.kernels.relative import RelativeAttention
 
 # On a CPU a training step with plain products takes about half the time of the fused kernel, up to
@@ -17,6 +17,8 @@ MAX_PLAIN_KEYS = 2048
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return softmax(q k' + bias) v; (B, H, Q, E), (B, H, K, E), (B, H, K, d) -> (B, H, Q, d)."""
+    if is_exported():
+        return attend_plainly(q, k, v, bias)
     if q.device.type == "cpu" and k.shape[-2] <= MAX_PLAIN_KEYS:
         # One step of a search is too short to be worth the call of a kernel.
         if suits_kernel("attention", q) and torch.is_grad_enabled():
