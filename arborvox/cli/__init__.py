@@ -84,22 +84,9 @@ def start(
     set_verbosity(quiet=quiet, verbose=verbose)
 
 
-for module in (
-    run,
-    prepare,
-    tokens,
-    tree,
-    train,
-    lm,
-    tune,
-    decode,
-    align,
-    export,
-    score,
-    config,
-    doctor,
-):
+for module in (run, prepare, tokens, tree, train, lm, tune, decode, align, score, config, doctor):
     module.register(app)
+export.register(app)
 
 
 def main(arguments: list[str] | None = None) -> None:

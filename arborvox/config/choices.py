@@ -31,6 +31,7 @@ UnitOrder = Literal["mass", "code", "id"]
 
 # The network, and how it learns.
 Normalization = Literal["corpus", "utterance"]
+SampleScale = Literal["int16", "unit"]
 ModelSize = Literal["tiny", "small", "paper"]
 EncoderKind = Literal["conformer", "transformer", "pretrained"]
 TopKind = Literal["conformer", "transformer"]  # what may stand on a pretrained encoder

@@ -15,7 +15,7 @@ from arborvox.files import atomic_folder, write_json_atomic, write_text_atomic
 from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer
 from arborvox.model.checkpoint import LoadedModel, load_checkpoint
 from arborvox.model.encoders.pretrained.encoder import PretrainedEncoder
-from arborvox.runtime.manifest import FORMAT, HEAD, METADATA_KEY, VERSION, is_export
+from arborvox.runtime.manifest import FORMAT, HEAD, METADATA_KEY, VERSION
 from arborvox.version import VERSION as ARBORVOX_VERSION
 
 CARD = "README.md"
@@ -40,11 +40,11 @@ def export_onnx(
     say(f"wrote {out}: {sizes / 1e6:.1f} MB in {precision}")
 
 
-def check_folder(out: Path) -> None:
-    """Refuse to replace a folder that holds something else."""
+def check_folder(out: Path, mark: str = HEAD) -> None:
+    """Refuse to replace a folder that holds something else: an export has a file by its mark."""
     if out.exists() and not out.is_dir():
         raise ArborvoxError(f"{out} is a file; give the name of a folder.")
-    if out.is_dir() and any(out.iterdir()) and not is_export(out):
+    if out.is_dir() and any(out.iterdir()) and not (out / mark).is_file():
         raise ArborvoxError(f"{out} holds other files; give the name of a new folder.")
 
 
@@ -89,7 +89,7 @@ def describe(
         "version": VERSION,
         "arborvox": ARBORVOX_VERSION,
         "name": recipe.name,
-        "license": license or _stated_license(loaded),
+        "license": license or stated_license(loaded),
         "precision": precision,
         "features": model.encoder.input.description,
         "sampling_rate": model.encoder.input.sampling_rate,
@@ -126,7 +126,8 @@ def _max_segment_s(loaded: LoadedModel) -> float:
     return longest_s
 
 
-def _stated_license(loaded: LoadedModel) -> str:
+def stated_license(loaded: LoadedModel) -> str:
+    """Return what is known of a model's licence."""
     rows = dict(loaded.model.encoder.card_rows())
     base = rows.get("Base model's license")
     return "not stated" if base is None else f"not stated; base model: {base}"
@@ -138,7 +139,7 @@ def _card(loaded: LoadedModel, precision: ExportPrecision) -> str:
     return f"""# {name}: a speech recognizer exported by Arborvox
 
 ONNX graphs in {precision}; languages: {languages}. The description is the metadata
-`{METADATA_KEY}` of `encoder.onnx`. With the distribution `arborvox-runtime` or the whole of Arborvox:
+`{METADATA_KEY}` of `encoder.onnx`. With `arborvox-runtime` or the whole of Arborvox:
 
 ```python
 import arborvox

@@ -24,7 +24,7 @@ from arborvox.export.inputs import InputGraph, input_graph
 from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
 from arborvox.hsoftmax.reference import log_probs
 from arborvox.model.asr import ASR
-from arborvox.model.attention import attend, merge_heads
+from arborvox.model.attention import attend, digit_waves, merge_heads
 from arborvox.model.decoder import Decoder, DecoderLayer
 from arborvox.model.layers import Padding
 
@@ -113,10 +113,7 @@ class DecoderGraph(nn.Module):
 
     def _positions(self, depths: Tensor) -> Tensor:
         """Return sines and cosines of places in a transcript, (B, K) -> (B, K, D)."""
-        count = self.decoder.embedding.embedding_dim // 2
-        frequency = 10000.0 ** (-torch.arange(count, dtype=torch.float64) / count)
-        angle = depths[:, :, None].to(torch.float64) * frequency
-        return torch.cat((angle.sin().float(), angle.cos().float()), dim=-1)
+        return torch.cat(digit_waves(depths, self.decoder.embedding.embedding_dim), dim=-1)
 
 
 def _read(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.errors import ArborvoxError
-from arborvox.features import INT16_SCALE, LogMel, SpeechInput
+from arborvox.features import INT16_SCALE, SCALES, LogMel, SpeechInput
 from arborvox.model.encoders.pretrained.inputs import (
     TINY,
     RawSamples,
@@ -105,6 +105,7 @@ class LogMelGraph(InputGraph):
         super().__init__()
         extract = input._extract
         self.by_utterance = input.config.normalize == "utterance"
+        self.scale = SCALES[input.config.scale]
         self.size, self.hop = extract.wav2win._length, extract.wav2win._shift
         self.spectrum = PowerSpectrum(
             extract.wav2win._window, extract.fft_length, self.hop, kaldi=True
@@ -118,7 +119,7 @@ class LogMelGraph(InputGraph):
     def forward(self, samples: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
         """Return log-mel frames; an utterance shorter than a window is filled up with silence."""
         places = torch.arange(samples.shape[1])
-        samples = (samples * INT16_SCALE).masked_fill(places >= lens[:, None], 0.0)
+        samples = (samples * self.scale).masked_fill(places >= lens[:, None], 0.0)
         lens = lens.clamp(min=self.size)
         num_frames = (samples.shape[1] + self.hop // 2) // self.hop
         count = (num_frames - 1) * self.hop + self.size
