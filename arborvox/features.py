@@ -23,6 +23,7 @@ from arborvox.config import FeaturesConfig
 
 # Kaldi reads 16-bit integers; our samples lie in [-1, 1].
 INT16_SCALE = 32768.0
+SCALES: dict[str, float] = {"int16": INT16_SCALE, "unit": 1.0}
 
 # Part of every cache key: raise it when the numbers that `LogMel` gives change.
 FEATURES_VERSION = 1
@@ -54,7 +55,7 @@ class SpeechInput(ABC):
 
 
 class LogMel(SpeechInput):
-    """Kaldi's filter banks: Povey window, pre-emphasis 0.97, no dither, mel bands up to Nyquist."""
+    """Kaldi's filter banks: Povey window, pre-emphasis 0.97, no dither."""
 
     wants_statistics = True
 
@@ -64,6 +65,9 @@ class LogMel(SpeechInput):
         self.frame_s, self.min_frames = config.shift_s, min_frames
         self.description = f"{config.sampling_rate} Hz mono, {config.num_mels} log-mel bands"
         known = config.model_dump(mode="json", exclude={"cache"})
+        for young in ("high_freq", "scale"):  # younger than the caches
+            if known[young] == FeaturesConfig.model_fields[young].default:
+                del known[young]
         self.key = json.dumps([FEATURES_VERSION, known], sort_keys=True)
         self._window_samples = int(config.window_s * config.sampling_rate)
 
@@ -76,7 +80,7 @@ class LogMel(SpeechInput):
             frame_length=config.window_s,
             frame_shift=config.shift_s,
             num_filters=config.num_mels,
-            high_freq=0.0,  # Kaldi's way to say Nyquist; Lhotse would stop 400 Hz below
+            high_freq=config.high_freq,  # Lhotse by itself would stop 400 Hz below Nyquist
         ).eval()
 
     @torch.no_grad()
@@ -84,7 +88,7 @@ class LogMel(SpeechInput):
         """Turn mono samples (S,) into features (T, M), T = round(S / shift), at least 1."""
         if len(samples) < self._window_samples:
             samples = np.pad(samples, (0, self._window_samples - len(samples)))
-        wave = torch.from_numpy(samples * np.float32(INT16_SCALE))
+        wave = torch.from_numpy(samples * np.float32(SCALES[self.config.scale]))
         features: Tensor = self._extract(wave[None])[0]  # (1, S) -> (1, T, M) -> (T, M)
         if self.config.normalize == "utterance":
             features -= features.mean(dim=0)

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from filelock import FileLock, Timeout
-
 from arborvox.errors import ArborvoxError
 from arborvox.processes import is_deserted, process_mark
 
@@ -30,6 +28,8 @@ def hold(path: Path, refusal: str) -> Iterator[None]:
     """Hold a lock file, made if need be, that no other process holds; it ends with the process."""
     make_folder(path.parent)
     # Children that are forked do not inherit the hold: an orphan would keep it.
+    from filelock import FileLock, Timeout  # who reads an export does without
+
     lock = FileLock(path, blocking=False)
     try:
         lock.acquire()

@@ -15,13 +15,13 @@ from typing import Any
 
 from train_command import arm, die, wait_for_a_cut
 
-from arborvox import recognizer
+from arborvox import transcribe
 from arborvox.cli import main
 from arborvox.decode import corpus_decoding
 
 PLACES: dict[str, tuple[Any, str]] = {
     "decode": (corpus_decoding, "write_through"),
-    "transcribe": (recognizer, "write_text_atomic"),
+    "transcribe": (transcribe, "write_text_atomic"),
 }
 
 

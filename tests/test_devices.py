@@ -1,4 +1,4 @@
-"""What is said of GPUs, where there is none: one list, one table of kernels, one way to a device."""
+"""What is said of GPUs where there is none: one list, one table of kernels, one way there."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -17,6 +17,7 @@ from arborvox.cli import (
     decode,
     doctor,
     elan,
+    export,
     lm,
     prepare,
     run,
@@ -31,7 +32,7 @@ from arborvox.errors import ArborvoxError, harmless
 from arborvox.version import VERSION
 
 USUAL = """run prepare tokens tree train lm tune decode score compare report
-transcribe align serve""".split()
+transcribe align serve export""".split()
 
 
 # What several processes can do together, under torchrun.
@@ -108,6 +109,7 @@ for module in (
     decode,
     align,
     serve,
+    export,
     elan,
     score,
     config,

@@ -173,8 +173,8 @@ def transcribe(
         return
     if segments_from is not None:
         raise typer.BadParameter("--segments-from names a tier of the file of --into.")
-    from arborvox.recognizer import transcribe_files
     from arborvox.team import join_team
+    from arborvox.transcribe import transcribe_files
 
     with join_team() as team:
         num_failed = transcribe_files(

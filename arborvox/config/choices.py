@@ -35,6 +35,7 @@ UnitOrder = Literal["mass", "code", "id"]
 
 # The network, and how it learns.
 Normalization = Literal["corpus", "utterance"]
+SampleScale = Literal["int16", "unit"]
 ModelSize = Literal["tiny", "small", "paper"]
 EncoderKind = Literal["conformer", "transformer", "pretrained"]
 TopKind = Literal["conformer", "transformer"]  # what may stand on a pretrained encoder
@@ -55,6 +56,8 @@ SearchMode = Literal["auto", Search]
 VoiceActivity = Literal["energy", "silero"]
 InventoryUse = Literal["none", "corpus", "both"]
 VariantRole = Literal["compare", "pretrain"]
+ExportTarget = Literal["onnx", "sherpa", "page"]
+ExportPrecision = Literal["fp32", "int8"]
 OutputFormat = Literal["txt", "json", "srt", "vtt", "eaf", "textgrid"]
 AlignmentFormat = Literal["textgrid", "eaf", "json", "ctm"]
 DependentTier = Literal["words", "units", "confidence"]

@@ -1,23 +1,22 @@
 """Search with the attention decoder: a beam, alone or joint with CTC; a beam of one is greedy."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from arborvox.decode import beam_kernels, ctc_kernels
+from arborvox.decode.automaton import LanguageModel
+from arborvox.decode.encoded import Encoded, SearchNetwork
 from arborvox.decode.hypothesis import Hypothesis
-from arborvox.decode.language_model import LanguageModel
-from arborvox.decode.network import Encoded, Network
 from arborvox.decode.settings import BeamSettings
 from arborvox.kernels.threads import run_split
-from arborvox.tokens.tokenizer import EOS_ID
+from arborvox.vocabulary import EOS_ID
 
 # Less is not told apart from never: below this float32 is inexact, and slow on many processors.
 LEAST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
 def attention_beam(
-    network: Network, encoded: Encoded, settings: BeamSettings
+    network: SearchNetwork, encoded: Encoded, settings: BeamSettings
 ) -> list[list[Hypothesis]]:
     """Keep the best `beam` hypotheses, finished ones included, and return the best of them.
 
@@ -26,7 +25,7 @@ def attention_beam(
     """
     K, choices = settings.beam, network.num_choices
     longest = encoded.lens.max().item() if settings.max_tokens is None else settings.max_tokens
-    beams = _Beams(settings, encoded.lens.numpy(), int(longest))
+    beams = _Beams(settings, encoded.lens, int(longest))
     prefixes = _CtcPrefixes(network, encoded, K) if settings.ctc_weight > 0 else None
     # Other scores reorder what the decoder proposes; without them no more than K can be chosen.
     reordered = prefixes is not None or settings.lm is not None
@@ -48,11 +47,11 @@ def attention_beam(
         if prefixes is not None:
             prefixes.extend(step, beams.live, active, parents, tokens)
         if not going_on.all():
-            cache.keep(torch.from_numpy(np.flatnonzero(going_on)).to(network.device))
+            network.keep(cache, np.flatnonzero(going_on))
             active, tokens, parents = active[going_on], tokens[going_on], parents[going_on]
         width = beams.live[active].max()
         tokens, parents = np.ascontiguousarray(tokens[:, :width]), parents[:, :width]
-        cache.reorder(torch.from_numpy(parents).to(network.device))
+        network.reorder(cache, parents)
     return [beams.hypotheses(b) for b in range(len(encoded))]
 
 
@@ -135,13 +134,13 @@ class _Beams:
 class _CtcPrefixes:
     """CTC's view of the living hypotheses: in which frames they may end."""
 
-    def __init__(self, network: Network, encoded: Encoded, num_beams: int) -> None:
+    def __init__(self, network: SearchNetwork, encoded: Encoded, num_beams: int) -> None:
         scores = network.ctc_scores(encoded)
         self._columns = scores.columns
         probs = np.exp(scores.log_probs)
         self._probs = np.ascontiguousarray(probs.transpose(0, 2, 1))  # (B, columns, T)
         np.maximum(self._probs, LEAST_PROBABILITY, out=self._probs)
-        self._lens = encoded.lens.numpy()
+        self._lens = encoded.lens
         B, _, T = self._probs.shape
         self._ends, self._spare = (np.empty((B, num_beams, 2, T)) for _ in range(2))
         self._newest = np.full((B, num_beams), scores.columns[EOS_ID])

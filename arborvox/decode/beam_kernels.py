@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from arborvox.decode.automaton import read_token
 from arborvox.decode.ctc_kernels import (
     NEVER,
     extend_prefix,
     rank,
     score_extensions,
 )
-from arborvox.decode.language_model import read_token
 from arborvox.kernels.compiling import kernel
-from arborvox.tokens.tokenizer import EOS_ID
+from arborvox.vocabulary import EOS_ID
 
 
 @kernel

@@ -1,24 +1,22 @@
 """Searches that need the CTC branch alone, and the alignment that tells when a token was said."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from arborvox.decode import ctc_kernels
+from arborvox.decode.automaton import LanguageModel
+from arborvox.decode.encoded import CtcScores, Encoded, SearchNetwork
 from arborvox.decode.hypothesis import Hypothesis
-from arborvox.decode.language_model import LanguageModel
-from arborvox.decode.network import CtcScores, Encoded, Network
 from arborvox.decode.settings import BeamSettings
 from arborvox.kernels.threads import run_split
-from arborvox.model.ctc import merge_repeats
-from arborvox.tokens.tokenizer import EOS_ID
+from arborvox.vocabulary import EOS_ID
 
 
 def ctc_greedy(
-    network: Network, encoded: Encoded, settings: BeamSettings
+    network: SearchNetwork, encoded: Encoded, settings: BeamSettings
 ) -> list[list[Hypothesis]]:
     """Take the best label of each frame, merge repeats, drop blanks; one hypothesis each."""
     values, labels = network.ctc_best(encoded)
@@ -28,7 +26,9 @@ def ctc_greedy(
     ]
 
 
-def ctc_beam(network: Network, encoded: Encoded, settings: BeamSettings) -> list[list[Hypothesis]]:
+def ctc_beam(
+    network: SearchNetwork, encoded: Encoded, settings: BeamSettings
+) -> list[list[Hypothesis]]:
     """Find the transcripts that are best over all their alignments, best first."""
     scores = network.ctc_scores(encoded)
     found = search_prefixes(scores, encoded.lens.tolist(), settings)
@@ -50,7 +50,7 @@ def search_prefixes(
     # Of a prefix's best labels up to `beam` may lead to prefixes that the beam has already; one is
     # the blank, one <eos>, and one repeats the last label.
     C = min(num_labels, 2 * beam + 3)
-    candidates = torch.from_numpy(log_probs).topk(C, dim=2).indices.numpy()
+    candidates = best_columns(log_probs, C)
     automaton = LanguageModel.none() if settings.lm is None else settings.lm
     tokens, token_lens = np.empty((B, beam, T), np.int32), np.empty((B, beam), np.int32)
     scores, ctc_scores = np.empty((B, beam)), np.empty((B, beam))
@@ -79,6 +79,15 @@ def search_prefixes(
     ]
 
 
+def best_columns(scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Return the `count` best columns of each row, best first, (…, C) -> (…, count)."""
+    most = scores.shape[-1] - count
+    best = np.argpartition(scores, most, axis=-1)[..., most:] if most else None
+    values = scores if best is None else np.take_along_axis(scores, best, axis=-1)
+    order = np.argsort(-values, axis=-1)
+    return order if best is None else np.take_along_axis(best, order, axis=-1)
+
+
 def align_hypothesis(ctc: CtcScores, b: int, num_frames: int, found: Hypothesis) -> Hypothesis:
     """Add when each token of utterance b was said, and its confidence if it has none yet."""
     U = len(found.tokens)
@@ -92,6 +101,20 @@ def align_hypothesis(ctc: CtcScores, b: int, num_frames: int, found: Hypothesis)
     return Hypothesis(found.tokens, found.score, confidences, spans)
 
 
+def align_all(
+    network: SearchNetwork, encoded: Encoded, found: list[list[Hypothesis]]
+) -> list[list[Hypothesis]]:
+    """Ask CTC when tokens were said, if there is CTC to ask and the search has not done so."""
+    every = (best for hypotheses in found for best in hypotheses)
+    if not network.has_ctc or all(best.frames or not best.tokens for best in every):
+        return found
+    scores, lens = network.ctc_scores(encoded), encoded.lens.tolist()
+    return [
+        [best if best.frames else align_hypothesis(scores, b, lens[b], best) for best in hypotheses]
+        for b, hypotheses in enumerate(found)
+    ]
+
+
 def _collapse(values: NDArray[np.float32], labels: NDArray[np.int64], blank: int) -> Hypothesis:
     """Turn the best label of each frame, (T',), into tokens."""
     spans = merge_repeats(labels, dropped=(blank, EOS_ID))
@@ -101,3 +124,16 @@ def _collapse(values: NDArray[np.float32], labels: NDArray[np.int64], blank: int
         confidences=tuple(math.exp(float(values[begin:end].mean())) for _, begin, end in spans),
         frames=tuple((begin, end) for _, begin, end in spans),
     )
+
+
+def merge_repeats(
+    labels: NDArray[np.int64], dropped: Collection[int]
+) -> list[tuple[int, int, int]]:
+    """Turn the label of each frame, (T,), into labels with first and last-plus-one frame."""
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    ends = np.append(starts[1:], len(labels))
+    return [
+        (int(labels[begin]), int(begin), int(end))
+        for begin, end in zip(starts, ends, strict=True)
+        if labels[begin] not in dropped
+    ]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from arborvox.decode.language_model import read_token
+from arborvox.decode.automaton import read_token
 from arborvox.kernels.compiling import kernel
-from arborvox.tokens.tokenizer import EOS_ID
+from arborvox.vocabulary import EOS_ID
 
 NEVER = -np.inf
 ROOT = 0

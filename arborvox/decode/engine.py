@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from arborvox.config import DecodeConfig
 from arborvox.decode.back_off import BackOff
-from arborvox.decode.ctc import align_hypothesis
+from arborvox.decode.ctc import align_all
 from arborvox.decode.device import choose_device
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.inventory import load_inventory
@@ -118,7 +118,7 @@ class Engine:
         with _notice, self.network.clock.rest("search"):
             encoded = self.network.encode(pad_sequence(list(features), batch_first=True), lens)
             found = self.search.run(self.network, encoded, self._settings)
-            return self._describe(encoded, self._align(encoded, found))
+            return self._describe(encoded, align_all(self.network, encoded, found))
 
     @torch.inference_mode()
     def ctc_scores(self, features: Sequence[Tensor]) -> tuple[CtcScores, list[int]]:
@@ -135,21 +135,7 @@ class Engine:
         self.recognize([self.features(samples.numpy())])
         self.network.clock.reset()
 
-    def _align(self, encoded: Encoded, found: Found) -> Found:
-        """Ask CTC when tokens were said, if there is CTC to ask and the search has not done so."""
-        every = (best for hypotheses in found for best in hypotheses)
-        if not self.network.has_ctc or all(best.frames or not best.tokens for best in every):
-            return found
-        scores, lens = self.network.ctc_scores(encoded), encoded.lens.tolist()
-        return [
-            [
-                best if best.frames else align_hypothesis(scores, b, lens[b], best)
-                for best in hypotheses
-            ]
-            for b, hypotheses in enumerate(found)
-        ]
-
-    def _describe(self, encoded: Encoded, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    def _describe(self, encoded: Encoded, found: Found) -> Found:
         """Say what is sure of phones that are not, if that is asked for."""
         back_off = self._back_off
         if back_off is None:

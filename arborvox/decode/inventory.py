@@ -1,17 +1,16 @@
 """Inventories: which sounds or letters a language has, as a file that a linguist can write."""
 
+import warnings
 from pathlib import Path
 
-from arborvox.console import warn
 from arborvox.errors import ArborvoxError
-from arborvox.tokens.inventories import read_inventory
-from arborvox.tokens.segmentation import PIECE_SPACE
-from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
+from arborvox.inventory_files import read_inventory
+from arborvox.vocabulary import EOS_ID, PIECE_SPACE, UNK_ID, Vocabulary
 
 MAX_NAMED = 10
 
 
-def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
+def load_inventory(path: Path, tokenizer: Vocabulary) -> list[int]:
     """Read units, one a line, and return the tokens that they allow, special ones included.
 
     The end, language tags and, between characters, the space are always allowed; <unk> never is.
@@ -31,17 +30,15 @@ def load_inventory(path: Path, tokenizer: Tokenizer) -> list[int]:
         raise ArborvoxError(f"{path}: the model has none of its {len(listed)} units.")
     if missing:
         names = " ".join(sorted(missing)[:MAX_NAMED]) + (" …" if len(missing) > MAX_NAMED else "")
-        warn(f"{path}: {len(missing)} of {len(listed)} units are not in the model: {names}")
+        _warn(f"{path}: {len(missing)} of {len(listed)} units are not in the model: {names}")
     assert EOS_ID in allowed
     return allowed + known
 
 
-def language_inventory(language: str, tokenizer: Tokenizer) -> list[int]:
-    """Return the tokens that the training data of a language had, of the tags its own alone."""
-    if language not in tokenizer.counts:
-        known = ", ".join(tokenizer.languages)
-        raise ArborvoxError(f"The model has not learnt {language!r}; it knows: {known}.")
-    counts = tokenizer.counts[language]
-    tags = {tokenizer.tag_id(language)} if tokenizer.language_tags else set()
-    written = range(tokenizer.num_special, len(tokenizer))
-    return [EOS_ID, *sorted(tags), *(token for token in written if counts[token])]
+def _warn(message: str) -> None:
+    try:
+        from arborvox.console import warn
+    except ModuleNotFoundError:  # of Rich, which `arborvox-runtime` does without
+        warnings.warn(message, stacklevel=3)
+        return
+    warn(message)

@@ -1,16 +1,17 @@
 """A trained model as searches see it: in the fastest type, with its outputs, and with a clock."""
 
-import contextlib
 import copy
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from arborvox.decode.encoded import STAGES as STAGES
+from arborvox.decode.encoded import CtcScores as CtcScores
+from arborvox.decode.encoded import Encoded as Encoded
+from arborvox.decode.encoded import StageClock
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer
 from arborvox.hsoftmax.restricted import choice_log_probs, choices, restrict
@@ -19,65 +20,8 @@ from arborvox.model.decoder import Decoder, DecoderCache
 from arborvox.model.packing import pack_linear_layers
 from arborvox.model.precision import choose_precision
 from arborvox.model.transfer import to_device
-from arborvox.tokens.tokenizer import EOS_ID
 from arborvox.tree import CodeTree
-
-STAGES = ("features", "encoder", "decoder", "output", "search")
-
-
-class StageClock:
-    """Adds up where the time of decoding goes."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Start from nought."""
-        self.seconds = dict.fromkeys(STAGES, 0.0)
-
-    @contextlib.contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        """Charge the time of a block to a stage."""
-        start_s = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[stage] += time.perf_counter() - start_s
-
-    @contextlib.contextmanager
-    def rest(self, stage: str) -> Iterator[None]:
-        """Charge to a stage what a block takes beyond the stages that are charged inside it."""
-        start_s, charged_s = time.perf_counter(), sum(self.seconds.values())
-        try:
-            yield
-        finally:
-            inside_s = sum(self.seconds.values()) - charged_s
-            self.seconds[stage] += time.perf_counter() - start_s - inside_s
-
-
-@dataclass(frozen=True)
-class CtcScores:
-    """What CTC says of each frame: a column for each label that may be written, and no other.
-
-    So an inventory makes every search over labels cheaper. <eos> is the first column and the blank
-    the last, with an inventory as without one.
-    """
-
-    log_probs: NDArray[np.float32]  # (B, T', C)
-    labels: NDArray[np.int64]  # (C,) the token of each column, rising
-    columns: NDArray[np.int64]  # (V + 1,) the column of each token that has one
-
-
-@dataclass
-class Encoded:
-    """Encoded utterances side by side."""
-
-    states: Tensor  # (B, T', D)
-    lens: Tensor  # (B,)
-    ctc: CtcScores | None = None  # once they were asked for
-
-    def __len__(self) -> int:
-        return len(self.lens)
+from arborvox.vocabulary import EOS_ID
 
 
 class Network:
@@ -150,7 +94,7 @@ class Network:
         """Encode features, (B, T, M), (B,)."""
         with self.clock("encoder"):
             states, lens = self._model.encode(*to_device((features, feature_lens), self.device))
-            return Encoded(states, lens.cpu())
+            return Encoded(states, lens.cpu().numpy())
 
     def ctc_scores(self, encoded: Encoded) -> CtcScores:
         """Return log-probabilities of tokens and blank in each frame."""
@@ -171,9 +115,15 @@ class Network:
     def start(self, encoded: Encoded, num_beams: int, max_tokens: int) -> DecoderCache:
         """Begin a search: keys and values of the frames are computed here, once."""
         with self.clock("decoder"):
-            return self._decoder().start(
-                encoded.states, encoded.lens.to(self.device), num_beams, max_tokens
-            )
+            return self._decoder().start(encoded.states, self._lens(encoded), num_beams, max_tokens)
+
+    def keep(self, cache: DecoderCache, utterances: NDArray[np.int64]) -> None:
+        """Go on with these utterances only, (B',)."""
+        cache.keep(torch.from_numpy(utterances).to(self.device))
+
+    def reorder(self, cache: DecoderCache, parents: NDArray[np.int64]) -> None:
+        """Let beam k of utterance b go on from beam parents[b, k], (B, K')."""
+        cache.reorder(torch.from_numpy(parents).to(self.device))
 
     def step(self, tokens: NDArray[np.int64], cache: DecoderCache) -> Tensor:
         """Feed the newest token of each beam, (B, K), -> states (B, K, D)."""
@@ -190,7 +140,7 @@ class Network:
         """Return the decoder's states at the nodes of prefix trees, (B, Q, D)."""
         inputs = (torch.from_numpy(array).to(self.device) for array in (tokens, depths, past))
         with self.clock("decoder"):
-            return self._decoder().read_tree(encoded.states, encoded.lens.to(self.device), *inputs)
+            return self._decoder().read_tree(encoded.states, self._lens(encoded), *inputs)
 
     def topk(self, states: Tensor, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the k best log-probabilities and their tokens, (B, K, D) -> (B, K, k) each."""
@@ -199,11 +149,17 @@ class Network:
             shape = (*states.shape[:2], k)
             return _array(values).reshape(shape), ids.cpu().numpy().reshape(shape)
 
-    def token_log_probs(self, states: Tensor, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the log-probability of one token after each state, (N, D), (N,) -> (N,)."""
+    def token_log_probs(
+        self, states: Tensor, rows: NDArray[np.int64], tokens: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Return log P of a token after each of some states, (B, Q, D), (N,), (N,) -> (N,)."""
         with self.clock("output"):
             targets = torch.from_numpy(tokens).to(self.device)
-            return _array(-self._attention_output().nll(states, targets))
+            chosen = states.flatten(0, 1)[torch.from_numpy(rows).to(self.device)]
+            return _array(-self._attention_output().nll(chosen, targets))
+
+    def _lens(self, encoded: Encoded) -> Tensor:
+        return torch.from_numpy(encoded.lens).to(self.device)
 
     def decoder_log_probs(self, states: Tensor) -> NDArray[np.float32]:
         """Return log P of every token that the decoder may choose, (N, D) -> (N, choices)."""

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arborvox.decode.ctc import align_hypothesis, search_prefixes
+from arborvox.decode.encoded import Encoded, SearchNetwork
 from arborvox.decode.hypothesis import Hypothesis
-from arborvox.decode.network import Encoded, Network
 from arborvox.decode.settings import BeamSettings
-from arborvox.tokens.tokenizer import EOS_ID
+from arborvox.vocabulary import EOS_ID
 
 
 def attention_rescoring(
-    network: Network, encoded: Encoded, settings: BeamSettings
+    network: SearchNetwork, encoded: Encoded, settings: BeamSettings
 ) -> list[list[Hypothesis]]:
     """Rank the n-best list of CTC by (1 - w) log P by the decoder + w times CTC's own score."""
     scores, ctc_weight = network.ctc_scores(encoded), settings.ctc_weight
@@ -38,7 +38,7 @@ def attention_rescoring(
 
 
 def decoder_log_probs(
-    network: Network, encoded: Encoded, transcripts: Sequence[list[tuple[int, ...]]]
+    network: SearchNetwork, encoded: Encoded, transcripts: Sequence[list[tuple[int, ...]]]
 ) -> list[list[NDArray[np.float32]]]:
     """Return log P by the decoder of each token of each utterance's transcripts, <eos> last."""
     trees = [_PrefixTree.of(proposed) for proposed in transcripts]
@@ -85,7 +85,7 @@ class _PrefixTree:
 
 
 def _read_trees(
-    network: Network, encoded: Encoded, trees: list[_PrefixTree]
+    network: SearchNetwork, encoded: Encoded, trees: list[_PrefixTree]
 ) -> list[NDArray[np.float32]]:
     """Return the log-probability of each prediction of each tree."""
     B, Q = len(trees), max(len(tree.tokens) for tree in trees)
@@ -102,6 +102,6 @@ def _read_trees(
     states = network.read_tree(encoded, tokens, depths, past)
     where = np.concatenate([b * Q + tree.states for b, tree in enumerate(trees)])
     targets = np.concatenate([tree.targets for tree in trees])
-    values = network.token_log_probs(states.flatten(0, 1)[where], targets)
+    values = network.token_log_probs(states, where, targets)
     bounds = np.cumsum([len(tree.targets) for tree in trees])[:-1]
     return np.split(values, bounds)

@@ -2,17 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from arborvox.config import DecodeConfig
 from arborvox.config.choices import Search
 from arborvox.decode.attention import attention_beam
 from arborvox.decode.ctc import ctc_beam, ctc_greedy
+from arborvox.decode.encoded import Encoded, SearchNetwork
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.minimum_risk import minimum_risk
-from arborvox.decode.network import Encoded, Network
 from arborvox.decode.rescoring import attention_rescoring
 from arborvox.decode.settings import BeamSettings
 from arborvox.errors import ArborvoxError
+
+if TYPE_CHECKING:
+    from arborvox.config import DecodeConfig
+    from arborvox.runtime.engine import SearchOptions
 
 Found = list[list[Hypothesis]]  # of each utterance, best first
 
@@ -21,7 +25,7 @@ Found = list[list[Hypothesis]]  # of each utterance, best first
 class SearchKind:
     """A search: (network, encoded, settings) to hypotheses, and what it needs and heeds."""
 
-    run: Callable[[Network, Encoded, BeamSettings], Found]
+    run: Callable[[SearchNetwork, Encoded, BeamSettings], Found]
     needs_ctc: bool = False
     needs_decoder: bool = False
     wide: bool = True  # keeps a beam, which a language model and a length bonus can reorder
@@ -47,7 +51,9 @@ SEARCHES: dict[Search, SearchKind] = {
 AUTO: tuple[Search, ...] = ("joint", "ctc-beam", "attention-beam")
 
 
-def choose_search(config: DecodeConfig, *, has_ctc: bool, has_decoder: bool) -> Search:
+def choose_search(
+    config: "DecodeConfig | SearchOptions", *, has_ctc: bool, has_decoder: bool
+) -> Search:
     """Return the search for a model with these branches, or refuse what it cannot do."""
 
     def possible(name: Search) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from arborvox.decode.language_model import LanguageModel
+from arborvox.decode.automaton import LanguageModel
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import regex
+from arborvox.decode.clusters import cluster_functions
 
-from arborvox.text.languages import UNSPACED_SCRIPTS
-
-# Tibetan has no spaces, but its syllables are apart: the normalizer makes their dots spaces.
-_UNSPACED = "".join(rf"\p{{Script={script}}}" for script in UNSPACED_SCRIPTS if script != "Tibetan")
-_CLUSTER = regex.compile(r"\X")
-_UNSPACED_CLUSTER = regex.compile(rf"[{_UNSPACED}ー]")
+_clusters, _is_unspaced = cluster_functions()
 
 
 @dataclass(frozen=True)
@@ -32,8 +27,8 @@ def cut_text(text: str) -> list[str]:
     """
     pieces: list[str] = []
     was_spaced = False
-    for cluster in _CLUSTER.findall(text):
-        is_spaced = _UNSPACED_CLUSTER.match(cluster) is None
+    for cluster in _clusters(text):
+        is_spaced = not _is_unspaced(cluster)
         if is_spaced and was_spaced:
             pieces[-1] += cluster
         else:
@@ -44,7 +39,7 @@ def cut_text(text: str) -> list[str]:
 
 def cut_clusters(text: str) -> list[str]:
     """Cut a text into what a reader sees as its characters."""
-    return list(_CLUSTER.findall(text))
+    return _clusters(text)
 
 
 def num_columns(text: str) -> int:

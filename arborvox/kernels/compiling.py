@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
-from numba import types
-from numba.extending import intrinsic
+try:
+    import numba
+    from numba import types
+    from numba.extending import intrinsic
+except ModuleNotFoundError:  # `arborvox-runtime` does without: the same loops, not compiled
+    numba = None
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -31,6 +34,8 @@ def exact_kernel(function: Kernel) -> Kernel:
 
 
 def _compiled(function: Kernel, fastmath: frozenset[str]) -> Kernel:
+    if numba is None:
+        return function
     compiled = numba.njit(
         cache=True, nogil=True, fastmath=set(fastmath), error_model="numpy", boundscheck=False
     )(function)
@@ -38,14 +43,16 @@ def _compiled(function: Kernel, fastmath: frozenset[str]) -> Kernel:
     return cast(Kernel, compiled)
 
 
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def pointer_from_address(_: Any, address: Any) -> Any:
-    """Turn an integer address into a pointer that `numba.carray` can wrap."""
+if numba is not None:
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def pointer_from_address(_: Any, address: Any) -> Any:
+        """Turn an integer address into a pointer that `numba.carray` can wrap."""
 
-    return types.voidptr(address), generate
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return types.voidptr(address), generate
 
 
 class CompileNotice:

@@ -1,11 +1,10 @@
 """Split a loop over rows between as many threads as torch may use."""
 
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
-
-import torch
 
 Share = TypeVar("Share")
 
@@ -26,7 +25,9 @@ def run_split(
     """
     if total < 2 * smallest_share:
         return (work(0, total),)
-    num_shares = min(torch.get_num_threads(), total // smallest_share)
+    torch = sys.modules.get("torch")  # not there in a runtime that does without
+    num_threads = 1 if torch is None else torch.get_num_threads()
+    num_shares = min(num_threads, total // smallest_share)
     if num_shares == 1:
         return (work(0, total),)
     pool = _pools.get(num_shares)

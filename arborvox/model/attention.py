@@ -2,20 +2,24 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.model.kernels.dispatch import suits_kernel
+from arborvox.model.kernels.dispatch import is_exported, suits_kernel
 from arborvox.model.kernels.relative import RelativeAttention
 
 # On a CPU a training step with plain products takes about half the time of the fused kernel, up to
 # the 1,500 frames measured (`benchmarks/network_parts.py`); far beyond that, memory decides.
 MAX_PLAIN_KEYS = 2048
+DIGIT_BASE = 32
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return softmax(q k' + bias) v; (B, H, Q, E), (B, H, K, E), (B, H, K, d) -> (B, H, Q, d)."""
+    if is_exported():
+        return attend_plainly(q, k, v, bias)
     if q.device.type == "cpu" and k.shape[-2] <= MAX_PLAIN_KEYS:
         return attend_plainly(q, k, v, bias)
     return attend_fused(q, k, v, bias)
@@ -51,12 +55,37 @@ def merge_heads(x: Tensor) -> Tensor:
 
 def sinusoids(num_positions: int, size: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Return sines and cosines of the positions, (T, size / 2) each, from wave length 2 pi up."""
+    if is_exported():
+        return digit_waves(torch.arange(num_positions), size)
     # In fp64 until the end, so that far positions are as exact as near ones.
     count = size // 2
     frequency = 10000.0 ** (-torch.arange(count, dtype=torch.float64, device=like.device) / count)
     position = torch.arange(num_positions, dtype=torch.float64, device=like.device)
     angle = position[:, None] * frequency
     return angle.sin().to(like.dtype), angle.cos().to(like.dtype)
+
+
+def digit_waves(positions: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Return sines and cosines of positions below 32,768, (…) -> (…, size / 2) each.
+
+    Of the position's three digits to the base of 32, by the addition theorems: as exact as fp64 to
+    fp32's last digit, in graphs for runtimes whose sine knows fp32 alone.
+    """
+    count = size // 2
+    frequency = 10000.0 ** (-np.arange(count) / count)
+    sine: Tensor | None = None
+    cosine: Tensor | None = None
+    for place in (1, DIGIT_BASE, DIGIT_BASE**2):
+        angle = place * np.arange(DIGIT_BASE)[:, None] * frequency
+        digit = torch.div(positions, place, rounding_mode="floor") % DIGIT_BASE
+        s = torch.from_numpy(np.sin(angle).astype(np.float32))[digit]
+        c = torch.from_numpy(np.cos(angle).astype(np.float32))[digit]
+        if sine is None or cosine is None:
+            sine, cosine = s, c
+        else:
+            sine, cosine = sine * c + cosine * s, cosine * c - sine * s
+    assert sine is not None and cosine is not None
+    return sine, cosine
 
 
 class RelativeSelfAttention(nn.Module):

@@ -1,10 +1,6 @@
 """The CTC branch: a second output layer over the frames, with the blank as its last token."""
 
-from collections.abc import Collection
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -53,19 +49,6 @@ class CTC(nn.Module):
             reduction="none",
             zero_infinity=True,
         )
-
-
-def merge_repeats(
-    labels: NDArray[np.int64], dropped: Collection[int]
-) -> list[tuple[int, int, int]]:
-    """Turn the label of each frame, (T,), into labels with first and last-plus-one frame."""
-    starts = np.flatnonzero(np.diff(labels, prepend=-1))
-    ends = np.append(starts[1:], len(labels))
-    return [
-        (int(labels[begin]), int(begin), int(end))
-        for begin, end in zip(starts, ends, strict=True)
-        if labels[begin] not in dropped
-    ]
 
 
 def count_infeasible(encoded_lens: Tensor, tokens: Tensor, token_lens: Tensor) -> int:

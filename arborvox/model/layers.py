@@ -9,7 +9,7 @@ from torch.nn import functional
 from arborvox.model.dropout import Dropout
 from arborvox.model.kernels.activation import silu_dropout
 from arborvox.model.kernels.depthwise import DepthwiseConvolution
-from arborvox.model.kernels.dispatch import suits_kernel
+from arborvox.model.kernels.dispatch import is_exported, suits_kernel
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Padding:
     def of(cls, lens: Tensor, num_frames: int, dtype: torch.dtype) -> "Padding | None":
         """Return the masks for lengths (B,), or nothing where no frame is padding."""
         frames = torch.arange(num_frames, device=lens.device) >= lens[:, None]  # (B, T)
-        # Asking a GPU would make it wait; there the masks are always made.
-        if frames.device.type == "cpu" and not frames.any():
+        # Asking a GPU would make it wait; there the masks are always made, and in a graph.
+        if frames.device.type == "cpu" and not is_exported() and not frames.any():
             return None
         zeros = torch.zeros(frames.shape, dtype=dtype, device=lens.device)
         key_bias = zeros.masked_fill(frames, float("-inf"))

@@ -18,13 +18,13 @@ from arborvox.corpora.checks import check_codes
 from arborvox.corpora.manifests import STATS_NAME
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_json_atomic
+from arborvox.inventory_files import read_inventories
 from arborvox.manifest import read_manifest, split_file
 from arborvox.model.encoders import is_frozen
 from arborvox.pipeline.stages import RunInterruptedError
 from arborvox.processes import count_cores
 from arborvox.score import read_hypotheses, score_hypotheses, scores_as_json
 from arborvox.tokens import TextCorpus, Tokenizer, build_tokenizer
-from arborvox.tokens.inventories import read_inventories
 from arborvox.tokens.reports import report_skipped
 from arborvox.tokens.trees import build_tree
 from arborvox.train import train

@@ -14,13 +14,13 @@ import torch
 from arborvox.config import DecodeConfig
 from arborvox.decode.explanation import Choice, explain, explained_tree
 from arborvox.decode.hypothesis import Hypothesis
-from arborvox.decode.inventory import language_inventory, load_inventory
+from arborvox.decode.inventory import load_inventory
 from arborvox.decode.searches import SEARCHES
 from arborvox.decode.segments import SpeechSegment
 from arborvox.errors import ArborvoxError
 from arborvox.recognizer import Recognizer, load
 from arborvox.serve.messages import Fault, Heard, ModelFacts, Question, Refusal, UnitChoice, Wishes
-from arborvox.tokens.tokenizer import Tokenizer
+from arborvox.tokens.tokenizer import EOS_ID, Tokenizer
 from arborvox.tree import CodeTree
 
 MOST_VARIANTS = 32  # ways to search that are kept ready, of all models together
@@ -122,7 +122,7 @@ class Hall:
             own = tokenizer.tag_id(wishes.language)
             return [t for t in allowed if t == own or not 2 <= t < tokenizer.num_special]
         if wishes.language is not None:
-            return language_inventory(wishes.language, tokenizer)
+            return _language_inventory(wishes.language, tokenizer)
         return None
 
     def _facts_of(self, name: str, model: Recognizer) -> ModelFacts:
@@ -204,3 +204,14 @@ def _heard(
             for choice, (begin, end) in zip(choices, times_s, strict=False)
         ),
     )
+
+
+def _language_inventory(language: str, tokenizer: Tokenizer) -> list[int]:
+    """Return the tokens that the training data of a language had, of the tags its own alone."""
+    if language not in tokenizer.counts:
+        known = ", ".join(tokenizer.languages)
+        raise ArborvoxError(f"The model has not learnt {language!r}; it knows: {known}.")
+    counts = tokenizer.counts[language]
+    tags = {tokenizer.tag_id(language)} if tokenizer.language_tags else set()
+    written = range(tokenizer.num_special, len(tokenizer))
+    return [EOS_ID, *sorted(tags), *(token for token in written if counts[token])]

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from arborvox.config.choices import TreeKind
 from arborvox.console import say, warn
+from arborvox.inventory_files import read_inventories
 from arborvox.tokens.building import build_tokenizer, count_tokens
 from arborvox.tokens.closeness import draw_closeness, language_closeness
 from arborvox.tokens.corpus import TextCorpus
-from arborvox.tokens.inventories import read_inventories
 from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
 from arborvox.tokens.trees import build_tree, color_units, languages_of_units
 from arborvox.tree import CodeTree, load_tree, save_tree

@@ -9,12 +9,7 @@ from typing import Any, Protocol
 import regex
 
 from arborvox.errors import ArborvoxError
-
-# What stands in a text where a unit was not in the vocabulary: one character, so one error.
-UNKNOWN_CHARACTER = "\ufffd"
-
-# sentencepiece writes spaces as this character, so where a text has it itself BPE says <unk>.
-PIECE_SPACE = "▁"
+from arborvox.vocabulary import PIECE_SPACE, UNKNOWN_CHARACTER
 
 _UNK_PIECE_ID = 0  # sentencepiece's own
 _UNKNOWN_BYTES = [f"<0x{byte:02X}>" for byte in UNKNOWN_CHARACTER.encode()]

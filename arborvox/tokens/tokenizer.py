@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,6 @@ from arborvox.config.choices import Unit, values_of
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_text_atomic
 from arborvox.tokens.segmentation import (
-    UNKNOWN_CHARACTER,
     Characters,
     Graphemes,
     Phones,
@@ -22,11 +21,9 @@ from arborvox.tokens.segmentation import (
     Segmentation,
 )
 from arborvox.tree.code_tree import LINE_BREAKS
-
-# The special ids. <eos> also starts the decoder. Language tags follow, then the units.
-# Padding and the CTC blank (`Tokenizer.blank_id`) are no tokens: they lie outside 0..V-1.
-EOS_ID, UNK_ID, PADDING_ID = 0, 1, -1
-EOS, UNK = "<eos>", "<unk>"
+from arborvox.vocabulary import EOS, UNK, UNK_ID, Vocabulary
+from arborvox.vocabulary import EOS_ID as EOS_ID
+from arborvox.vocabulary import PADDING_ID as PADDING_ID
 
 FORMAT = "arborvox-tokens"
 VERSION = 1
@@ -44,7 +41,7 @@ def language_tag(language: str) -> str:
 
 
 @dataclass(frozen=True)
-class Tokenizer:
+class Tokenizer(Vocabulary):
     """A vocabulary with its counts: what is written, how often, and in which languages."""
 
     unit: str  # char | phone | bpe
@@ -78,29 +75,10 @@ class Tokenizer:
             if len(row) != len(self.units) or min(row) < 0:
                 raise ArborvoxError(f"The counts of language {language} do not fit the units.")
 
-    def __len__(self) -> int:
-        """V: special tokens, tags and units."""
-        return len(self.units)
-
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages that were counted, sorted."""
         return tuple(sorted(self.counts))
-
-    @property
-    def num_special(self) -> int:
-        """How many tokens stand before the first unit."""
-        return 2 + (len(self.counts) if self.language_tags else 0)
-
-    @property
-    def special(self) -> tuple[str, ...]:
-        """The tokens that stand for nothing written: <eos>, <unk> and language tags."""
-        return self.units[: self.num_special]
-
-    @property
-    def blank_id(self) -> int:
-        """The CTC blank, one past the last token."""
-        return len(self.units)
 
     def encode(self, text: str, language: str | None = None) -> list[int]:
         """Turn a text into token ids, after its language's tag if the vocabulary has tags.
@@ -113,22 +91,9 @@ class Tokenizer:
             return [self.tag_id(language), *ids]
         return ids
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Turn token ids into a text: special tokens vanish, <unk> becomes U+FFFD."""
-        units = []
-        for token in ids:
-            if not 0 <= token < len(self.units):
-                raise ArborvoxError(f"There is no token {token}: they are 0..{len(self) - 1}.")
-            if token >= self.num_special:
-                units.append(self.units[token])
-            elif token == UNK_ID:
-                units.append(UNKNOWN_CHARACTER)
+    def join(self, units: Sequence[str]) -> str:
+        """Put units together to a text."""
         return self._segmentation.join(units)
-
-    def language_of(self, ids: Iterable[int]) -> str | None:
-        """Return the language that the first tag among the ids names, if there is one."""
-        tags = range(2, self.num_special)
-        return next((self.languages[token - 2] for token in ids if token in tags), None)
 
     def tag_id(self, language: str) -> int:
         """Return the id of a language's tag."""

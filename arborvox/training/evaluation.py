@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from arborvox.data import Batch
+from arborvox.decode.ctc import merge_repeats
 from arborvox.model.asr import ASR
-from arborvox.model.ctc import merge_repeats
 from arborvox.model.precision import autocast
 from arborvox.score.counts import error_counts, metrics_of, split_units
 from arborvox.tokens import Tokenizer

@@ -13,7 +13,7 @@ import soundfile
 import typer
 from typer.testing import CliRunner
 
-from arborvox import recognizer
+from arborvox import transcribe
 from arborvox.cli.decode import register
 from arborvox.config import DecodeConfig
 from arborvox.errors import ArborvoxError
@@ -113,9 +113,9 @@ def test_a_full_disk_is_named_with_its_file(
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         write_text_atomic(path, text)
 
-    monkeypatch.setattr(recognizer, "write_text_atomic", fail)
+    monkeypatch.setattr(transcribe, "write_text_atomic", fail)
     files = [write_sound(tmp_path / name) for name in ("a.wav", "b.wav")]
-    code = recognizer.transcribe_files(
+    code = transcribe.transcribe_files(
         run, files, DecodeConfig(mode="ctc-greedy"), kind="txt", out=tmp_path / "out"
     )
     assert code == 1

@@ -37,6 +37,14 @@ def suits_kernel(
     return (torch.get_autocast_dtype("cpu") if autocast else x.dtype) is dtype
 
 
+def is_exported() -> bool:
+    """Say whether the network is being written down as a graph, for any batch and length.
+
+    Then nothing may depend on what tensors hold, nor on how long they are.
+    """
+    return torch.onnx.is_in_onnx_export()
+
+
 @contextmanager
 def without_kernels(*names: str) -> Iterator[None]:
     """Let torch compute what these kernels do: for tests, and for measuring what they bring."""

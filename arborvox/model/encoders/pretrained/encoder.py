@@ -24,6 +24,7 @@ from arborvox.model.encoders.pretrained.wav2vec2 import (
 from arborvox.model.encoders.pretrained.whisper import WhisperNetwork
 from arborvox.model.encoders.stack import StackedEncoder
 from arborvox.model.encoders.transformer import TransformerLayer
+from arborvox.model.kernels.dispatch import is_exported
 
 # By what config.json calls "model_type".
 FAMILIES: dict[str, type[PretrainedNetwork]] = {
@@ -130,6 +131,8 @@ class PretrainedEncoder(StackedEncoder):
         Layers' states differ in scale by orders: normalized, a weight of the mixture means the
         same for each, and half precision holds them all.
         """
+        if is_exported():  # who runs the graph gives it no more than the network can hear at once
+            return self._states(frames, lens)
         most = self.network.max_frames
         longest = int(lens.max())
         if most is not None and longest > most:

@@ -13,6 +13,7 @@ from arborvox.model.encoders.pretrained.base_model import BaseModel
 from arborvox.model.encoders.pretrained.inputs import RawSamples
 from arborvox.model.encoders.pretrained.network import PretrainedNetwork, build, key_bias
 from arborvox.model.encoders.stack import padded_frames
+from arborvox.model.kernels.dispatch import is_exported
 from arborvox.model.packing import pack_linear_layers
 
 # Parts of training that are ours to do, or that stand above the layers.
@@ -153,7 +154,8 @@ class WavLMNetwork(Wav2Vec2Network):
         first: nn.Module = self.layers[0]
         bias = first.attention.compute_bias(T, T)  # type: ignore[union-attr,operator]
         real = ~padded_frames(x, lens)[:, :, 0]
-        mask = None if x.device.type == "cpu" and real.all() else real.long()
+        is_whole = x.device.type == "cpu" and not is_exported() and bool(real.all())
+        mask = None if is_whole else real.long()
         return WavLMContext(mask, bias.repeat(B, 1, 1))  # (H, T', T') -> (B·H, T', T')
 
 
