@@ -4,16 +4,27 @@ import asyncio
 import contextlib
 import multiprocessing
 import signal
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
-# A server process forks what it has loaded, so that a new child costs milliseconds.
-_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-_CONTEXT = multiprocessing.get_context(_METHOD)
-if _METHOD == "forkserver":
-    _CONTEXT.set_forkserver_preload(["arborvox.serve.decoding"])
+# Its socket has a name below the temporary folder, and such names are short.
+LONGEST_TEMPORARY = 60
+
+
+def _context() -> Any:
+    """Return a way to start processes: forks of one that has little loaded, which cost little."""
+    ways = multiprocessing.get_all_start_methods()
+    if "forkserver" not in ways or len(tempfile.gettempdir()) > LONGEST_TEMPORARY:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["arborvox.serve.decoding"])
+    return context
+
+
+_CONTEXT = _context()
 
 
 class ChildDied(Exception):  # noqa: N818  (an event, not a mistake)
@@ -26,7 +37,7 @@ class Child:
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         """Start it."""
         self._pipe, other = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(  # type: ignore[attr-defined]
+        self._process = _CONTEXT.Process(
             target=_run, args=(work, other, *arguments), daemon=True
         )
         self._process.start()

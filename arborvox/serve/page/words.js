@@ -22,10 +22,11 @@ export function fillWords(root) {
 }
 
 export function percent(probability) {
-  return new Intl.NumberFormat(words.lang, {
-    style: "percent",
-    maximumFractionDigits: probability > 0.995 && probability < 1 ? 1 : 0,
-  }).format(probability);
+  const digits =
+    probability > 0 && probability < 0.01
+      ? { maximumSignificantDigits: 1 }
+      : { maximumFractionDigits: probability > 0.995 && probability < 1 ? 1 : 0 };
+  return new Intl.NumberFormat(words.lang, { style: "percent", ...digits }).format(probability);
 }
 
 export function clock(seconds) {
