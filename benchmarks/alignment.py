@@ -140,12 +140,17 @@ def measure_boundaries(recognizer: Recognizer, options: argparse.Namespace) -> N
         for way, found in zip(WAYS, (plain, shifted, unshifted, ours), strict=True):
             lists = errors[way].setdefault(spoken.language, [])
             lists.append(np.subtract(found, spoken.edges_s).tolist())
+    if options.apart:
+        kept = set(test) - set(options.apart.split(","))
+        for lists in errors.values():
+            rest = [each for language in kept for each in lists.get(language, ())]
+            lists[f"all but {options.apart.replace(',', ', ')}"] = rest
     titles = ("median, ms", *(f"within {bar} ms, %" for bar in BARS_MS))
     ways = []
     for way in WAYS:
-        every = [each for lists in errors[way].values() for each in lists]
+        every = [each for language in test for each in errors[way].get(language, ())]
         ways.append((Cell(way), *measure([error for each in every for error in each])))
-    last = [each for lists in errors[WAYS[-1]].values() for each in lists]
+    last = every
     parts = {
         "where a word begins": [each[0] for each in last],
         "between phones": [error for each in last for error in each[1:-1]],
@@ -154,7 +159,7 @@ def measure_boundaries(recognizer: Recognizer, options: argparse.Namespace) -> N
     tables = {
         "ways": Table(("boundaries by", *titles), tuple(ways)),
         "parts": Table(
-            ("`arborvox align`", "boundaries", *titles),
+            ("arborvox align", "boundaries", *titles),
             tuple((Cell(n), Cell(f"{len(e):,}"), *measure(e)) for n, e in parts.items()),
         ),
         "languages": Table(
@@ -189,6 +194,7 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="VoxAngeles, or with --long a manifest")
     parser.add_argument("--test", default="", help="Languages to measure, never heard.")
     parser.add_argument("--train", default="", help="Languages to learn the shift on, heard.")
+    parser.add_argument("--apart", default="", help="Of those, what the encoder's makers heard.")
     parser.add_argument("--long", type=float, help="Hours of utterances to make a recording of.")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -69,7 +69,7 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text(RECIPE, encoding="utf-8")
     told = TUTORIAL.read_text(encoding="utf-8").partition("## What is written")[0]
     commands = re.findall(r"^    arborvox (.+)$", told, re.MULTILINE)
-    assert len(commands) == 6
+    assert len(commands) == 8
     for command in commands:
         arborvox(tmp_path, *shlex.split(command))
     names = [tier.name for tier in read_eaf(tmp_path / "project/new.eaf").tiers]
@@ -77,3 +77,5 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     assert len(read_textgrid(tmp_path / "heard/new.TextGrid").tiers) == 3
     assert read_eaf(tmp_path / "heard/new.eaf").media[0].relative_url == "../project/new.wav"
     assert len(read_eaf(tmp_path / "aligned.eaf").tiers) == 3
+    assert (tmp_path / "tiers.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "extension/arborvox.cmdi").is_file()

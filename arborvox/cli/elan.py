@@ -1,4 +1,4 @@
-"""`arborvox elan-plugin`: a trained model as an extension of ELAN."""
+"""`arborvox elan-plugin` and `tiers`: a model as an extension of ELAN; pictures of its files."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +26,20 @@ def elan_plugin(
     write_plugin(run, out, asked_config(options), name)
 
 
+def tiers(
+    file: Annotated[Path, typer.Argument(help="An .eaf or .TextGrid.")],
+    recording: Annotated[Path, typer.Argument(help="The recording that it belongs to.")],
+    out: Annotated[Path, typer.Option(help="The picture to write, .png or .svg.")],
+    start: Annotated[float, typer.Option(min=0, help="Where to begin, in seconds.")] = 0.0,
+    end: Annotated[float | None, typer.Option(min=0, help="Where to end.")] = None,
+) -> None:
+    """Draw the tiers of a file below the waveform of its recording."""
+    from arborvox.report.tier_picture import draw_tiers
+
+    draw_tiers(file, recording, start, end, out)
+
+
 def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
+    """Add both commands to the program."""
     app.command("elan-plugin")(elan_plugin)
+    app.command()(tiers)
