@@ -157,7 +157,9 @@ def test_deviations_start_at_0_and_are_held() -> None:
 
 def test_a_gate_with_one_side_unheard_stays_out_of_the_loss_and_asks_the_shared_question() -> None:
     # Gate 2 asks b between token 2, which is heard, and token 3, which is not.
-    tree = CodeTree([1, -1, -3], [2, -2, -4], [0.4, 0.3, 0.3, 0], None, "questions", ("a", "b", "b"))
+    tree = CodeTree(
+        [1, -1, -3], [2, -2, -4], [0.4, 0.3, 0.3, 0], None, "questions", ("a", "b", "b")
+    )
     layer = TiedSoftmax(4, tree)
     h = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
     assert layer.deviation.shape[0] == 0
@@ -171,7 +173,9 @@ def test_a_gate_with_one_side_unheard_stays_out_of_the_loss_and_asks_the_shared_
 
 
 def test_a_target_that_training_leaves_out_costs_nothing() -> None:
-    tree = CodeTree([1, -1, -3], [2, -2, -4], [0.4, 0.3, 0.3, 0], None, "questions", ("a", "b", "b"))
+    tree = CodeTree(
+        [1, -1, -3], [2, -2, -4], [0.4, 0.3, 0.3, 0], None, "questions", ("a", "b", "b")
+    )
     losses = TiedSoftmax(4, tree).nll(torch.ones(3, 4), torch.tensor([0, 3, 2]))
     assert losses[1] == 0
     assert (losses[[0, 2]] > 0).all()
