@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax
+from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer, Softmax, TiedSoftmax
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_checkpoint
 from arborvox.tokens.tokenizer import Tokenizer
@@ -26,6 +26,11 @@ class RowMatch:
     new: Tensor  # (n,) int64
     old: Tensor  # (n,) int64
     signs: Tensor  # (n,) -1 where the old gate has left and right the other way round
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """New rows, old rows and signs."""
+        return self.new, self.old, self.signs
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,14 @@ def _match_layer(
     if isinstance(layer, Softmax) and isinstance(donor, Softmax):
         match = match_units(units, donor_units)
         return {f"{name}.weight": match, f"{name}.bias": match}
+    if isinstance(layer, TiedSoftmax) or isinstance(donor, TiedSoftmax):
+        if not (isinstance(layer, TiedSoftmax) and isinstance(donor, TiedSoftmax)):
+            return {}
+        gates = match_gates(layer.tree, units, donor.tree, donor_units)
+        return {
+            f"{name}.question": match_questions(layer, donor, gates),
+            f"{name}.deviation": match_deviations(layer, donor, gates),
+        }
     if isinstance(layer, HierarchicalSoftmax) and isinstance(donor, HierarchicalSoftmax):
         return {f"{name}.weight": match_gates(layer.tree, units, donor.tree, donor_units)}
     return {}
@@ -127,6 +140,33 @@ def match_gates(
             pairs.append((node, places[left, right], 1))
         elif (right, left) in places:
             pairs.append((node, places[right, left], -1))
+    return _row_match(pairs)
+
+
+def match_questions(layer: TiedSoftmax, donor: TiedSoftmax, gates: RowMatch) -> RowMatch:
+    """Match questions of the same name; those without one by the gates that ask them."""
+    places = {name: row for row, name in enumerate(donor.question_names)}
+    pairs = {
+        row: (row, places[name], 1)
+        for row, name in enumerate(layer.question_names)
+        if not name.startswith("~") and name in places
+    }
+    for new, old, sign in zip(*(part.tolist() for part in gates.parts), strict=True):
+        rows = int(layer.asked[new]), int(donor.asked[old])
+        names = layer.question_names[rows[0]], donor.question_names[rows[1]]
+        if all(name.startswith("~") for name in names):
+            pairs[rows[0]] = (*rows, sign)
+    return _row_match(list(pairs.values()))
+
+
+def match_deviations(layer: TiedSoftmax, donor: TiedSoftmax, gates: RowMatch) -> RowMatch:
+    """Match deviations of gates that part the same units by the same question."""
+    pairs = []
+    for new, old, sign in zip(*(part.tolist() for part in gates.parts), strict=True):
+        slots = int(layer.deviating[new]), int(donor.deviating[old])
+        names = layer.question_names[layer.asked[new]], donor.question_names[donor.asked[old]]
+        if min(slots) >= 0 and sign > 0 and names[0] == names[1]:
+            pairs.append((*slots, 1))
     return _row_match(pairs)
 
 
