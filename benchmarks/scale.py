@@ -175,7 +175,7 @@ def measure_step(model: ASR, utterances: list[Utterance], folder: Path) -> dict[
         losses.total.backward()
         model.zero_grad()
         steps_s.append(time.perf_counter() - began)
-    size = sum(find_recording(u.audio).size for u in packed)  # type: ignore[union-attr]
+    size = sum(len(find_recording(utterance.audio).read_bytes()) for utterance in packed)
     return {
         "audio_s": total_s,
         "read_s": float(np.median(read_s)),
@@ -267,9 +267,9 @@ def main() -> None:
         measured["plan"] = plan_epoch(options.planned)
         print(f"plan: {measured['plan']}", flush=True)
         for processes in (1, 2):
-            told = prepare_and_watch(release, scratch / "out", 450.0, jobs=processes)
-            measured["prepare"][processes] = told
-            print(f"preparing, {processes} processes: {told}", flush=True)
+            watched = prepare_and_watch(release, scratch / "out", 450.0, jobs=processes)
+            measured["prepare"][processes] = watched
+            print(f"preparing, {processes} processes: {watched}", flush=True)
         tables = make_tables(measured, options)
         for table in tables.values():
             print_table(table)
