@@ -87,9 +87,7 @@ class Team:
 
     def part_store(self) -> Any:
         """Return a part of the store that was never written to, the same for all processes."""
-        from torch.distributed import PrefixStore
-
-        return PrefixStore(self._name(), self._store)
+        return _part_of(self._store, self._name())
 
     def leave(self) -> None:
         """Go; the first process, which may keep the store, goes last."""
@@ -125,11 +123,10 @@ def this_team() -> Team:
     rank, world = team_rank(), team_size()
     if world == 1:
         return Team()
-    from torch.distributed import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 
     store, _, _ = next(rendezvous("env://", timeout=PATIENCE))
-    team = Team(rank, world, PrefixStore(_agree(store, rank, world), store))
+    team = Team(rank, world, _part_of(store, _agree(store, rank, world)))
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restarts != "0" and team.first:
         say(f"torchrun lost a process and has started all {world} again (restart {restarts})")
@@ -142,6 +139,13 @@ def join_team() -> Iterator[Team]:
     team = this_team()
     yield team
     team.leave()
+
+
+def _part_of(store: Any, name: str) -> Any:
+    """Return a part of a store, in which keys have a name before them."""
+    from torch import distributed
+
+    return distributed.PrefixStore(name, store)  # type: ignore[attr-defined]
 
 
 def _agree(store: Any, rank: int, world: int) -> str:

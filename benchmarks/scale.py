@@ -11,7 +11,6 @@ is made where it is not there. Two quiet cores are needed for the ratios to mean
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -131,14 +130,22 @@ def plan_here(count: int) -> None:
     for index in range(0, len(plan), max(1, len(plan) // 1000)):
         plan.order(index, rank=1, world=8)
     seconds = time.perf_counter() - began
-    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+    print(seconds, peak_gb())
+
+
+def peak_gb() -> float:
+    """Return the most memory that this process has had."""
+    # VmHWM:    123456 kB
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e9
 
 
 def measure_step(model: ASR, utterances: list[Utterance], folder: Path) -> dict[str, float]:
     """Compare reading a batch from a shard with computing features and a training step."""
     torch.set_num_threads(1)
     batch, total_s = [], 0.0
-    for utterance in utterances:
+    by_length = sorted(utterances, key=lambda utterance: utterance.duration_s)
+    for utterance in by_length[len(by_length) // 2 :]:
         if total_s + utterance.duration_s > BATCH_S:
             break
         batch.append(utterance)
@@ -175,7 +182,7 @@ def measure_step(model: ASR, utterances: list[Utterance], folder: Path) -> dict[
         losses.total.backward()
         model.zero_grad()
         steps_s.append(time.perf_counter() - began)
-    size = sum(find_recording(u.audio).size for u in packed)  # type: ignore[union-attr]
+    size = sum(len(find_recording(utterance.audio).read_bytes()) for utterance in packed)
     return {
         "audio_s": total_s,
         "read_s": float(np.median(read_s)),
@@ -215,7 +222,7 @@ def tell_costs(rates: dict[str, float], plan_s: float) -> Table:
             f"{gigabytes:,.0f}",
             f"{64 * rates['training'] * rates['bytes a s'] / 1e9:.3f}",
             f"{utterances / rates['rows'] / 60:,.1f}",
-            f"{plan_s * utterances / PLANNED:,.1f}",
+            f"{plan_s * utterances:,.1f}",
         )
         rows.append(tuple(map(Cell, cells)))
     header = (
@@ -232,44 +239,55 @@ def tell_costs(rates: dict[str, float], plan_s: float) -> Table:
     return Table(header, tuple(rows))
 
 
+PARTS = ("decode", "step", "plan", "prepare")
+
+
+def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """Measure the parts that are asked for; the others are taken from the file of before."""
+    measured: dict[str, Any] = {}
+    if options.again != PARTS:
+        measured = json.loads(options.json.read_text(encoding="utf-8"))["measured"]
+    if {"decode", "step"} & set(options.again):
+        utterances = make_speech(scratch / "audio", options.audio)
+        write_cuts(scratch / "cuts.jsonl.gz", utterances)
+        model = make_model(scratch / "run")
+    if "decode" in options.again:
+        outs = {str(n): scratch / f"{n}.jsonl" for n in (1, 2)}
+        measured["decode"] = {
+            n: decode(int(n), scratch / "run", scratch / "cuts.jsonl.gz", out)
+            for n, out in outs.items()
+        }
+        measured["same"] = outs["1"].read_bytes() == outs["2"].read_bytes()
+    if "step" in options.again:
+        measured["step"] = measure_step(model, utterances, scratch)
+    if "plan" in options.again:
+        measured["plan"] = plan_epoch(options.planned)
+    if "prepare" in options.again:
+        release = options.release or scratch / "release"
+        if not release.exists():
+            print(f"making up {options.rows:,} rows (not timed)", flush=True)
+            make_release(release, options.rows)
+        measured["prepare"] = {
+            str(n): prepare_and_watch(release, scratch / "out", 450.0, jobs=n) for n in (1, 2)
+        }
+    return measured
+
+
 def main() -> None:
     """Measure, compute, print, publish."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--release", type=Path, help="a made-up release, made if it is not there")
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--audio", type=float, default=600.0, help="seconds to decode")
+    parser.add_argument("--audio", type=float, default=3600.0, help="seconds to decode")
     parser.add_argument("--planned", type=int, default=PLANNED)
+    parser.add_argument(
+        "--again", nargs="+", choices=PARTS, default=PARTS, help="only these; the rest is in --json"
+    )
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="arborvox-scale-"))
     try:
-        release = options.release or scratch / "release"
-        if not release.exists():
-            print(f"making up {options.rows:,} rows (not timed)", flush=True)
-            make_release(release, options.rows)
-        utterances = make_speech(scratch / "audio", options.audio)
-        write_cuts(scratch / "cuts.jsonl.gz", utterances)
-        model = make_model(scratch / "run")
-        measured: dict[str, Any] = {"decode": {}, "prepare": {}}
-        for processes in (1, 2):
-            told = decode(
-                processes,
-                scratch / "run",
-                scratch / "cuts.jsonl.gz",
-                scratch / f"{processes}.jsonl",
-            )
-            measured["decode"][processes] = told
-            print(f"decoding, {processes} processes: {told}", flush=True)
-        lines = [(scratch / f"{n}.jsonl").read_bytes() for n in (1, 2)]
-        measured["same"] = lines[0] == lines[1]
-        measured["step"] = measure_step(model, utterances, scratch)
-        print(measured["step"], flush=True)
-        measured["plan"] = plan_epoch(options.planned)
-        print(f"plan: {measured['plan']}", flush=True)
-        for processes in (1, 2):
-            told = prepare_and_watch(release, scratch / "out", 450.0, jobs=processes)
-            measured["prepare"][processes] = told
-            print(f"preparing, {processes} processes: {told}", flush=True)
+        measured = measure(options, scratch)
         tables = make_tables(measured, options)
         for table in tables.values():
             print_table(table)
@@ -281,8 +299,8 @@ def main() -> None:
 
 def make_tables(measured: dict[str, Any], options: argparse.Namespace) -> dict[str, Table]:
     """Turn what was measured into tables."""
-    one, two = measured["decode"][1], measured["decode"][2]
-    alone, both = measured["prepare"][1], measured["prepare"][2]
+    one, two = measured["decode"]["1"], measured["decode"]["2"]
+    alone, both = measured["prepare"]["1"], measured["prepare"]["2"]
     step, (plan_s, plan_gb) = measured["step"], measured["plan"]
     rates = {
         "training": step["audio_s"] / step["step_s"],
@@ -335,7 +353,7 @@ def make_tables(measured: dict[str, Any], options: argparse.Namespace) -> dict[s
             )
         ),
     )
-    return {"ratios": ratios, "core": core, "costs": tell_costs(rates, plan_s)}
+    return {"ratios": ratios, "core": core, "costs": tell_costs(rates, plan_s / options.planned)}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is said of GPUs where there is none: one list, one table of kernels, one way there."""
+"""What is said of GPUs, where there is none: a list, a table of kernels, a way to a device."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,6 +1,8 @@
 """Laws of several processes under torchrun: the same results, also when one is killed."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,10 @@ from tiny_corpus import (
     run_process,
     step_losses,
 )
+from tiny_experiment import write_recipe, write_recordings
+
+from arborvox.corpora.manifests import SKIPPED_NAME, STATS_NAME
+from arborvox.shards.packing import pack_manifests
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +132,60 @@ def test_any_number_of_processes_writes_the_bytes_of_one(
     assert ended.returncode == 0, ended.stderr
     assert results_of(tmp_path) == alone
     check_timing(tmp_path / "hyps.timing.json", processes)
+
+
+@pytest.mark.slow
+def test_an_experiment_is_trained_and_decoded_by_all_and_told_once(tmp_path: Path) -> None:
+    """The same stages and losses as by one process; done once, it is done for any number."""
+    table = write_recordings(tmp_path / "recordings")
+    model = {"size": "tiny", "dropout": 0.0}
+    recipe = write_recipe(tmp_path / "recipe.yaml", table, model=model)
+    outs = {1: tmp_path / "one", 2: tmp_path / "two"}
+    for processes, out in outs.items():
+        words = [str(COMMAND), "run", str(recipe), "--out", str(out)]
+        ended = run_process(words if processes == 1 else torchrun(2, *words))
+        assert ended.returncode == 0, ended.stderr
+        assert (out / "report/report.html").is_file()
+    one, two = (
+        sorted(path.relative_to(out) for path in out.rglob("stage.json")) for out in outs.values()
+    )
+    assert one == two
+    for run in ("softmax", "huffman"):
+        curves = [step_losses(out / f"runs/{run}/seed-0/train") for out in outs.values()]
+        assert curves[0] == pytest.approx(curves[1], rel=1e-4)
+        names = [
+            [json.loads(line).get("id") for line in path.read_text().splitlines()]
+            for path in (out / f"runs/{run}/seed-0/decode-free/hyps.jsonl" for out in outs.values())
+        ]
+        assert names[0] == names[1]
+    again = run_process(torchrun(2, str(COMMAND), "run", str(recipe), "--out", str(outs[2])))
+    assert again.returncode == 0, again.stderr
+    assert "nothing to do" in again.stderr
+
+
+@pytest.mark.slow
+def test_four_processes_follow_the_loss_curve_of_one(corpus: TinyCorpus, tmp_path: Path) -> None:
+    recipe = make_recipe(model={"dropout": 0.0}, train={"max_steps": 6, "save_every": 3})
+    for processes, name in ((1, "one"), (4, "four")):
+        words = command_arguments(recipe, corpus, tmp_path / name)
+        ended = run_process(words if processes == 1 else torchrun(processes, *words))
+        assert ended.returncode == 0, ended.stderr
+    assert step_losses(tmp_path / "four") == pytest.approx(step_losses(tmp_path / "one"), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_two_processes_train_from_shards_that_break(corpus: TinyCorpus, tmp_path: Path) -> None:
+    """A missing shard is named by whoever meets it, counted once, and the run ends well."""
+    manifests = tmp_path / "manifests"
+    shutil.copytree(corpus.manifests, manifests)
+    (manifests / STATS_NAME).write_text("{}")
+    shutil.copyfile(manifests / "cuts_dev.jsonl.gz", manifests / "cuts_test.jsonl.gz")
+    pack_manifests(manifests, 4, "shar", seed=0, jobs=1, seal=STATS_NAME, skipped=SKIPPED_NAME)
+    (manifests / "shards/train/recording.000002.tar").unlink()
+    recipe = make_recipe(train={"max_epochs": 1, "max_steps": None, "mixed_shards": 2})
+    words = command_arguments(recipe, replace(corpus, manifests=manifests), tmp_path / "run")
+    ended = run_process(torchrun(2, *words))
+    assert ended.returncode == 0, ended.stderr
+    assert "recording.000002.tar is missing" in ended.stderr
+    skipped = (tmp_path / "run/skipped.tsv").read_text().splitlines()
+    assert len(skipped) == len(set(skipped)) == 4

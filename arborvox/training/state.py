@@ -183,6 +183,7 @@ def newest_common_state(run: RunFolder) -> Path | None:
     File systems of several hosts may be late; processes that went on from different steps would
     mix two trainings.
     """
+    found: str | None
     found = this_team().share(lambda: path.name if (path := run.newest_state()) else None)
     if found is None:
         return None
