@@ -19,7 +19,7 @@ Found = list[list[Hypothesis]]  # of each utterance, best first
 
 
 class SearchWishes(Protocol):
-    """What of a configuration chooses a search."""
+    """What of a DecodeConfig, or of an export's options, chooses a search."""
 
     @property
     def mode(self) -> SearchMode:

@@ -22,7 +22,7 @@ function clock(seconds) {
 worker.onmessage = ({ data }) => {
   if (data.type === "ready") {
     model = data.model;
-    $("about").textContent = `${model.name} · ${model.languages.join(", ")} · ${model.features}`;
+    $("about").textContent = `${model.languages.join(", ")} · ${model.features}`;
     $("file").disabled = $("record").disabled = false;
     document.querySelector("label.button").classList.remove("off");
     say("Ready. Nothing you record or open leaves this device.");
