@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
-from arborvox.config.choices import Search
+from arborvox.config.choices import Search, SearchMode
 from arborvox.decode.attention import attention_beam
 from arborvox.decode.ctc import ctc_beam, ctc_greedy
 from arborvox.decode.encoded import Encoded, SearchNetwork
@@ -14,11 +15,23 @@ from arborvox.decode.rescoring import attention_rescoring
 from arborvox.decode.settings import BeamSettings
 from arborvox.errors import ArborvoxError
 
-if TYPE_CHECKING:
-    from arborvox.config import DecodeConfig
-    from arborvox.runtime.engine import SearchOptions
-
 Found = list[list[Hypothesis]]  # of each utterance, best first
+
+
+class SearchWishes(Protocol):
+    """What of a DecodeConfig, or of an export's options, chooses a search."""
+
+    @property
+    def mode(self) -> SearchMode:
+        """The search, or auto."""
+
+    @property
+    def lm(self) -> Path | None:
+        """The language model's file."""
+
+    @property
+    def length_bonus(self) -> float:
+        """What is added for each token."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +64,7 @@ SEARCHES: dict[Search, SearchKind] = {
 AUTO: tuple[Search, ...] = ("joint", "ctc-beam", "attention-beam")
 
 
-def choose_search(
-    config: "DecodeConfig | SearchOptions", *, has_ctc: bool, has_decoder: bool
-) -> Search:
+def choose_search(config: SearchWishes, *, has_ctc: bool, has_decoder: bool) -> Search:
     """Return the search for a model with these branches, or refuse what it cannot do."""
 
     def possible(name: Search) -> bool:

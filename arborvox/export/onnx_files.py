@@ -1,6 +1,7 @@
 """Graphs as ONNX files: traced for any batch and length, in fp32 or int8, metadata inside."""
 
 import io
+import logging
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -79,15 +80,19 @@ def _round_weights(model: Any) -> Any:
     with tempfile.TemporaryDirectory(prefix="arborvox-") as folder:
         whole, rounded = Path(folder) / "whole.onnx", Path(folder) / "rounded.onnx"
         onnx.save_model(model, str(whole))
-        quantize_dynamic(
-            whole,
-            rounded,
-            op_types_to_quantize=["MatMul"],
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            reduce_range=True,  # processors without VNNI add pairs of products in 16 bits
-            nodes_to_exclude=exact,
-        )
+        logging.disable(logging.WARNING)  # it asks for sizes that are free here
+        try:
+            quantize_dynamic(
+                whole,
+                rounded,
+                op_types_to_quantize=["MatMul"],
+                per_channel=True,
+                weight_type=QuantType.QInt8,
+                reduce_range=True,  # processors without VNNI add pairs of products in 16 bits
+                nodes_to_exclude=exact,
+            )
+        finally:
+            logging.disable(logging.NOTSET)
         return onnx.load_model(str(rounded))
 
 

@@ -27,7 +27,7 @@ OF_TORCH = ("device", "precision", "inventories", "back_off")
 class SearchOptions:
     """How to search: the keys of DecodeConfig that an export heeds."""
 
-    mode: str = "auto"
+    mode: SearchMode = "auto"
     beam: int = 10
     ctc_weight: float = 0.3
     lm: Path | None = None
@@ -54,7 +54,7 @@ class SearchOptions:
         chosen = {**{key: tuned[key] for key in _TUNED if key in tuned}, **asked}
         options = cls(**chosen)
         options._check()
-        wide = options.mode == "auto" or SEARCHES[options.mode].wide  # type: ignore[index]
+        wide = options.mode == "auto" or SEARCHES[options.mode].wide
         if not wide and "length_bonus" not in asked:
             return replace(options, length_bonus=0.0)  # it was tuned for a beam
         return options
