@@ -33,12 +33,13 @@ from arborvox.digests import checksum_file
 from arborvox.errors import ArborvoxError
 from arborvox.files import clean_cell, path_below, read_bounded, write_text_atomic
 from arborvox.manifest import Utterance, load_manifest
-from arborvox.recognizer import Recognizer, load, naming_the_recording
+from arborvox.recognizer import Recognizer, load_run, naming_the_recording
 from arborvox.shards import find_recording, recording_file
 from arborvox.team import this_team
 from arborvox.text import Normalizer
 from arborvox.text.codes import check_language
-from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
+from arborvox.tokens.tokenizer import Tokenizer
+from arborvox.vocabulary import UNK_ID
 
 MOST_TEXT_MIB = 64
 MOST_WORDS = 5_000_000
@@ -124,7 +125,7 @@ def align_recording(
     lines = [line for line in read_bounded(text, MOST_TEXT_MIB).splitlines() if line.strip()]
     if not lines:
         raise ArborvoxError(f"{text} holds no text to align.")
-    recognizer = load(run, config)
+    recognizer = load_run(run, config)
     found = align_text(recognizer, source, lines, language=language, exact=exact, shift_s=shift_s)
     for number, (line, fit) in enumerate(zip(lines, found.fits, strict=True), start=1):
         _tell_misfit(f"{text}, utterance {number} ({line.strip()[:40]})", fit)
@@ -148,7 +149,7 @@ def align_manifest(
     utterance (or alignment.ctm for all) stands fit.tsv: its words, those found, and its score.
     """
     utterances = load_manifest(manifest)
-    recognizer = load(run, config)
+    recognizer = load_run(run, config)
     team = this_team()
     asked = [checksum_file(manifest), kind, shift_s]
     finished = Finished(out, recognizer.engine, asked, team)

@@ -34,7 +34,8 @@ class Recognizer:
     """A trained model that writes down what recordings say."""
 
     def __init__(self, engine: "Engine | ExportEngine", max_segment_s: float) -> None:
-        self.engine = engine
+        # Of an export it answers less than a run's: see `load_run`.
+        self.engine: Any = engine
         self.max_segment_s = max_segment_s
         self._find_quiet = VOICE_ACTIVITIES[engine.config.vad]()
 
@@ -130,14 +131,14 @@ class Recognizer:
 
     def _text(self, found: Hypothesis) -> str:
         if not any(found.unsure):
-            return self.engine.tokenizer.decode(found.tokens).strip()
+            return str(self.engine.tokenizer.decode(found.tokens)).strip()
         return " ".join(self._unit_text(found, place) for place in range(len(found.tokens)))
 
     def _unit_text(self, found: Hypothesis, place: int) -> str:
         """Return a token as it is written, or in brackets what is sure of it."""
         if found.unsure and found.unsure[place]:
             return f"[{found.unsure[place]}]"
-        return self.engine.tokenizer.decode([found.tokens[place]]).strip()
+        return str(self.engine.tokenizer.decode([found.tokens[place]])).strip()
 
     def _units(self, start_s: float, found: Hypothesis) -> Iterable[Word]:
         """Yield what was written, token by token."""
@@ -247,3 +248,10 @@ def load(run: str | Path, config: "DecodeConfig | None" = None, **options: Any) 
     # Longer stretches than it was trained on would be strange to the model.
     max_segment_s = loaded.recipe.train.max_duration_s
     return Recognizer(Engine(loaded, config), max_segment_s)
+
+
+def load_run(run: str | Path, config: "DecodeConfig | None" = None) -> Recognizer:
+    """Load a run or checkpoint for what an export cannot answer; one of those is refused."""
+    if is_export(Path(run)):
+        raise ArborvoxError(f"{run} is an export; give the run that it was made from.")
+    return load(run, config)

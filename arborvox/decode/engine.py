@@ -13,12 +13,13 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from arborvox.config import DecodeConfig
+from arborvox.decode.automaton import LanguageModel
 from arborvox.decode.back_off import BackOff
 from arborvox.decode.ctc import align_all
 from arborvox.decode.device import choose_device
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.inventory import load_inventory
-from arborvox.decode.language_model import LanguageModel, load_language_model
+from arborvox.decode.language_model import load_language_model
 from arborvox.decode.network import CtcScores, Encoded, Network
 from arborvox.decode.searches import SEARCHES, Found, choose_search
 from arborvox.decode.settings import BeamSettings

@@ -17,7 +17,8 @@ from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance
 from arborvox.model.checkpoint import TOKENS, TREE, WEIGHTS
 from arborvox.score.hypotheses import FORMAT_KEY, FORMAT_VERSION
-from arborvox.tokens.tokenizer import UNK_ID, Tokenizer
+from arborvox.tokens.tokenizer import Tokenizer
+from arborvox.vocabulary import UNK_ID
 
 NORMALIZATION = (
     "References are the manifest's texts, as `arborvox prepare` normalized them (docs/text.md); "

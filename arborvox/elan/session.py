@@ -19,7 +19,7 @@ from arborvox.decode.transcript import TierLayout, Transcript, transcript_tiers
 from arborvox.elan.plugin import SEGMENTS, SETTINGS, SOURCE, TEXT, TIER_NAME, VAD
 from arborvox.errors import ArborvoxError, harmless
 from arborvox.files import atomic_path, read_json
-from arborvox.recognizer import Recognizer, load, naming_the_recording
+from arborvox.recognizer import Recognizer, load_run, naming_the_recording
 
 MOST_BYTES = 1 << 20  # of parameters: a few paths
 LOADED, HEARD = 5, 95  # percent, when the model is there and when all has been heard
@@ -87,7 +87,7 @@ class _Session:
     def run(self) -> None:
         """Load, listen and write; the files appear together at the end."""
         self._progress(0, "loading the model")
-        recognizer = load(self._run, self._config)
+        recognizer = load_run(self._run, self._config)
         transcript = self._hear(recognizer)
         self._progress(HEARD, "writing the tiers")
         tiers = transcript_tiers(transcript, self._layout)

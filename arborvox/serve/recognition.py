@@ -18,7 +18,7 @@ from arborvox.decode.inventory import load_inventory
 from arborvox.decode.searches import SEARCHES
 from arborvox.decode.segments import SpeechSegment
 from arborvox.errors import ArborvoxError
-from arborvox.recognizer import Recognizer, load
+from arborvox.recognizer import Recognizer, load_run
 from arborvox.serve.messages import Fault, Heard, ModelFacts, Question, Refusal, UnitChoice, Wishes
 from arborvox.tokens.tokenizer import EOS_ID, Tokenizer
 from arborvox.tree import CodeTree
@@ -64,7 +64,9 @@ class Hall:
         """Load each model once and let it warm up."""
         self._inventories = inventories
         self._paths = models
-        self._models = {name: load(run, DecodeConfig(**options)) for name, run in models.items()}
+        self._models = {
+            name: load_run(run, DecodeConfig(**options)) for name, run in models.items()
+        }
         self._variants: OrderedDict[Wishes, Recognizer] = OrderedDict()
         for name, model in self._models.items():
             model.engine.rehearse()

@@ -16,7 +16,7 @@ from arborvox.inventory_files import read_inventories
 from arborvox.tokens.building import build_tokenizer, count_tokens
 from arborvox.tokens.closeness import draw_closeness, language_closeness
 from arborvox.tokens.corpus import TextCorpus
-from arborvox.tokens.tokenizer import EOS_ID, UNK_ID, Tokenizer
+from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tokens.trees import build_tree, color_units, languages_of_units
 from arborvox.tree import CodeTree, load_tree, save_tree
 from arborvox.tree.drawing import display_name, draw_tree
@@ -26,6 +26,7 @@ from arborvox.tree.measures import (
     expected_code_length,
     explain_meeting,
 )
+from arborvox.vocabulary import EOS_ID, UNK_ID
 
 TOKENS_NAME = "tokens.json"
 MOST_MOVED = 10

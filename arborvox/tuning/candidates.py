@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from arborvox.decode.language_model import LanguageModel, read_token
+from arborvox.decode.automaton import LanguageModel
+from arborvox.decode.language_model import read_token
 from arborvox.decode.network import Encoded, Network
 from arborvox.decode.rescoring import decoder_log_probs
 from arborvox.decode.searches import SearchKind

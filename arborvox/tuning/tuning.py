@@ -12,9 +12,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from arborvox.config import DecodeConfig
 from arborvox.console import progress, say, show, warn
+from arborvox.decode.automaton import LanguageModel
 from arborvox.decode.corpus_decoding import cut_by_length, read_speech
 from arborvox.decode.engine import Engine, load_engine
-from arborvox.decode.language_model import LanguageModel, load_language_model
+from arborvox.decode.language_model import load_language_model
 from arborvox.decode.network import Encoded
 from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
