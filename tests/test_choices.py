@@ -20,6 +20,7 @@ DICTS = {
     "OUTPUTS": (("arborvox.model.outputs", "arborvox.model", "arborvox.model.asr"), "OutputKind"),
     "WRITERS": (("arborvox.decode.transcript",), "OutputFormat"),
     "ENDINGS": (("arborvox.align",), "AlignmentFormat"),
+    "ANSWERS": (("arborvox.serve.answers",), "ResponseFormat"),
 }  # fmt: skip
 
 
