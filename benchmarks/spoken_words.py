@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from arborvox.corpora.espeak import ESPEAK_RATE_HZ, Espeak, Voice
 
 RATE = 16_000
-GAP_S, PAUSE_S = 0.1, 0.9  # between words, and after a sentence
+GAP_S, PAUSE_S = 0.05, 0.9  # between words, and after a sentence
+MARGIN_S = 0.04  # of silence kept around a word: a sharp edge would sound like a stop
+AUDIBLE = 0.01
 WORDS_A_SENTENCE = 5
 NAMES = {
     "es": "martes enero México Chile domingo octubre lunes Portugal Marruecos agosto Suecia "
@@ -46,8 +48,8 @@ def _make_talk(place: int) -> Talk:
     pieces: list[NDArray[np.float32]] = [np.zeros(round(0.4 * RATE), np.float32)]
     spans, done = [], len(pieces[0])
     for count, number in enumerate(order.tolist(), start=1):
-        word = _trimmed(espeak.speak(words[number], voice, seed=1).pcm)
-        spans.append((done / RATE, (done + len(word)) / RATE))
+        word, begin, end = _trimmed(espeak.speak(words[number], voice, seed=1).pcm)
+        spans.append(((done + begin) / RATE, (done + end) / RATE))
         gap_s = PAUSE_S if count % WORDS_A_SENTENCE == 0 else GAP_S
         gap = np.zeros(round(gap_s * RATE), np.float32)
         pieces += [word, gap]
@@ -57,9 +59,11 @@ def _make_talk(place: int) -> Talk:
     return Talk(np.round(np.clip(samples, -1, 1) * 32767).astype(np.int16), tuple(spans))
 
 
-def _trimmed(pcm: bytes) -> NDArray[np.float32]:
-    """Return a word without the silence around it, at our rate."""
+def _trimmed(pcm: bytes) -> tuple[NDArray[np.float32], int, int]:
+    """Return a word with a little of the silence around it, and where it begins and ends."""
     spoken = np.frombuffer(pcm, "<i2").astype(np.float32) / 32768
     samples: NDArray[np.float32] = soxr.resample(spoken, ESPEAK_RATE_HZ, RATE)
-    loud = np.flatnonzero(np.abs(samples) > 0.01)
-    return samples[loud[0] : loud[-1] + 1]
+    loud = np.flatnonzero(np.abs(samples) > AUDIBLE)
+    first = max(loud[0] - round(MARGIN_S * RATE), 0)
+    kept = samples[first : loud[-1] + 1 + round(MARGIN_S * RATE)]
+    return kept, int(loud[0] - first), int(loud[-1] + 1 - first)

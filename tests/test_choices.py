@@ -21,6 +21,7 @@ DICTS = {
     "WRITERS": (("arborvox.decode.transcript",), "OutputFormat"),
     "ENDINGS": (("arborvox.align",), "AlignmentFormat"),
     "VOICE_ACTIVITIES": (("arborvox.decode.voice_activity",), "VoiceActivity"),
+    "ANSWERS": (("arborvox.serve.answers",), "ResponseFormat"),
 }  # fmt: skip
 
 

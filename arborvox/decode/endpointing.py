@@ -18,7 +18,7 @@ from arborvox.decode.voice_activity import (
 
 PAUSE_S = 0.5  # of quiet ends a segment
 MEMORY_S = 30.0  # of levels tell loud from quiet
-JUDGED_HOPS = 5  # what is quiet is judged anew after so many
+JUDGED_HOPS = 10  # what is quiet is judged anew after so many
 
 
 class PauseCutter:

@@ -31,7 +31,7 @@ from arborvox.serve.service import Service
 
 LEAST_RATE, MOST_RATE = 8000, 192_000
 WAITING_FRAMES = 8  # of a client that sends faster than it is heard
-DRAFT_EVERY_S = 0.1
+DRAFT_EVERY_S = 0.06
 DRAFT_SHARE = 2.0  # the pause between two drafts, as a multiple of what one took
 CONFIG_KEYS = frozenset(
     {"sample_rate", "words", "max_alternatives", "model", "language", "inventory", "token"}

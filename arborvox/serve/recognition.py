@@ -99,7 +99,7 @@ class Hall:
             return self._variants[wishes]
         model = self._models[wishes.model]
         changes: dict[str, Any] = {}
-        if wishes.draft:
+        if wishes.draft and model.engine.search.needs_decoder:  # a decoder's beam is dear
             mode = "ctc-greedy" if model.engine.network.has_ctc else "attention-greedy"
             changes = {"mode": mode, "lm": None, "length_bonus": 0.0}
         if wishes.mode is not None:

@@ -76,7 +76,7 @@ def test_what_was_said_grows_while_it_is_said(server: RunningServer) -> None:
                 await socket.send(samples[start : start + 1600].tobytes())
                 partials.append(json.loads(await socket.recv())["partial"])
                 while start + 1600 < len(samples) and len(partials[-1]) < start / 3200:
-                    # Drafts are made every tenth of a second at most: ask again.
+                    # Drafts are not made for every frame: ask again.
                     await socket.send(b"")
                     partials.append(json.loads(await socket.recv())["partial"])
             return partials
