@@ -1,6 +1,7 @@
 """H-Softmax against a softmax, an adaptive softmax and the paper's formula: time and memory.
 
     python benchmarks/output_layer.py --out results
+    python benchmarks/output_layer.py --what tied greedy --sizes 340 5000 --name gates --out results
 
 Writes output_layer.md, output_layer.json (raw figures) and output_layer.png (cost against V).
 Targets and tree follow Zipf's law; token ids are in the order of frequency, as the adaptive softmax
@@ -24,7 +25,7 @@ from timing import Case, Timing, describe_machine, interleave, peak_memory_mb
 from torch import Tensor, nn
 from torch.nn import functional
 
-from arborvox.hsoftmax import HierarchicalSoftmax, warm_up
+from arborvox.hsoftmax import HierarchicalSoftmax, Softmax, TiedSoftmax, warm_up
 from arborvox.report.document import Cell, Table
 from arborvox.tree import CodeTree, HuffmanTree
 
@@ -34,6 +35,11 @@ TRAINING_ROWS = (512, 4_096)
 SEARCH_ROWS = (1, 10, 160)
 RESULTS = (1, 10)
 SMOOTHING = 0.1
+PARTS = ("step", "search", "tied", "greedy")
+# So many gates ask the same question, as in the tree of questions over the UCLA phones.
+GATES_A_QUESTION = 7
+# Frames of CTC: a short utterance, and a batch of them. About half of them are blank.
+GREEDY_ROWS = (160, 3_000)
 # Larger tensors than this are not made: the softmax's logits, and rows x V x depth as published.
 LARGEST_LOGITS_GB = 2.0
 LARGEST_PUBLISHED_GB = 1.0
@@ -48,6 +54,11 @@ BARS = {  # what: {V: largest ratio to the softmax}
     ("top-10", 10): {340: 0.6, 5_000: 0.2, 10_000: 0.12, 50_000: 0.04},
     ("top-10", 160): {340: 1.0, 5_000: 0.45, 10_000: 0.3, 50_000: 0.07},
 }
+TIED_BAR = {340: 1.3}  # a tied step to an untied one
+GREEDY_SIZES = (
+    340,
+    5_000,
+)  # where CTC's greedy search with the blank's gate must beat the softmax's
 MEMORY_BARS_MB = {5_000: 40, 10_000: 60, 50_000: 120}  # at 340: no more than the softmax
 SMOOTHED_BAR = 1.1
 GROWTH_BAR = 3.0
@@ -57,6 +68,8 @@ TITLES = {
     "bars": "Bars",
     "steps": "Training step",
     "searches": "Search",
+    "tied": "Training step with tied gates, as a ratio to gates each with its own weight",
+    "greedy": "CTC's greedy search, the blank as the first gate",
     "memory": "Peak extra memory of a training step (MB)",
 }
 PREFACE = """\
@@ -156,6 +169,58 @@ class Problem:
             cases["ours, sparse"] = ours(sparse=True)
         return cases
 
+    def tied(self, N: int) -> dict[str, Case]:
+        """Return the steps of a layer with a weight for each gate, and of one with tied gates."""
+        rng = np.random.default_rng(3)
+        num_questions = max(self.V // GATES_A_QUESTION, 1)
+        questions = tuple(f"q{rng.integers(num_questions)}" for _ in range(self.tree.num_inner))
+        tree = CodeTree(
+            self.tree.left, self.tree.right, self.tree.probabilities, None, "questions", questions
+        )
+        h = torch.randn(N, D, generator=torch.Generator().manual_seed(1), requires_grad=True)
+        targets = torch.from_numpy(np.random.default_rng(1).choice(self.V, size=N, p=self.masses))
+
+        def step(layer: HierarchicalSoftmax) -> Case:
+            def run() -> None:
+                layer.nll(h, targets).mean().backward()  # type: ignore[no-untyped-call]
+                h.grad = None
+                layer.zero_grad(set_to_none=True)
+
+            return run
+
+        return {"ours": step(HierarchicalSoftmax(D, tree)), "tied": step(TiedSoftmax(D, tree))}
+
+    def greedy(self, N: int) -> dict[str, Case]:
+        """Return the searches for the best label of N frames; labels are checked beforehand."""
+        generator = torch.Generator().manual_seed(2)
+        batches = [torch.randn(N, D, generator=generator) for _ in range(8)]
+        layer = HierarchicalSoftmax(D, self.tree.with_leaf(0.5)).eval()
+        softmax = Softmax(D, self.V + 1).eval()
+        with torch.no_grad():
+            layer.weight.mul_(TRAINED_SCALE)
+            softmax.weight.mul_(TRAINED_SCALE)
+            for h in batches:
+                if not torch.equal(layer.topk(h, 1)[1][:, 0], layer.log_probs(h).argmax(1)):
+                    raise SystemExit("The greedy search found other labels than the full one.")
+        rows = {name: itertools.cycle(batches) for name in ("all", "labels", "ours")}
+
+        def each(name: str, search: Callable[[Tensor], object]) -> Case:
+            def run() -> None:
+                with torch.no_grad():
+                    search(next(rows[name]))
+
+            return run
+
+        linear = functional.linear
+        return {
+            "softmax": each("all", lambda h: softmax.topk(h, 1)),
+            # Labels without probabilities need no normalizing.
+            "softmax, labels alone": each(
+                "labels", lambda h: linear(h, softmax.weight, softmax.bias).argmax(1)
+            ),
+            "ours": each("ours", lambda h: layer.topk(h, 1)),
+        }
+
     def search(self, N: int, k: int) -> dict[str, Case]:
         """Return the searches for the k best tokens of N rows."""
         generator = torch.Generator().manual_seed(2)
@@ -189,18 +254,26 @@ Figures = dict[tuple[str, int, int], dict[str, Timing]]  # (what, N, V) -> case 
 Memory = dict[tuple[int, int], dict[str, float | None]]  # (N, V) -> case -> MB
 
 
-def measure(sizes: list[int], budget_s: float, sample_s: float) -> tuple[Figures, Memory]:
+def measure(
+    sizes: list[int], what: Sequence[str], budget_s: float, sample_s: float
+) -> tuple[Figures, Memory]:
     """Time every case of every size, and see how much memory each training step needs."""
     figures: Figures = {}
     memory: Memory = {}
     for V in sizes:
         problem = Problem(V)
-        for N in TRAINING_ROWS:
+        for N in TRAINING_ROWS if "step" in what else ():
             cases = problem.training(N)
             figures["step", N, V] = time_apart(cases, budget_s, sample_s)
             memory[N, V] = {name: peak_memory_mb(case) for name, case in cases.items()}
             report("step", N, V, figures["step", N, V])
-        for N, k in itertools.product(SEARCH_ROWS, RESULTS):
+        for N in TRAINING_ROWS if "tied" in what else ():
+            figures["tied", N, V] = time_apart(problem.tied(N), budget_s, sample_s)
+            report("tied", N, V, figures["tied", N, V])
+        for N in GREEDY_ROWS if "greedy" in what else ():
+            figures["greedy", N, V] = time_apart(problem.greedy(N), budget_s, sample_s)
+            report("greedy", N, V, figures["greedy", N, V])
+        for N, k in itertools.product(SEARCH_ROWS, RESULTS) if "search" in what else ():
             cases = problem.search(N, k)
             figures[f"top-{k}", N, V] = time_apart(cases, budget_s / 4, sample_s)
             report(f"top-{k}", N, V, figures[f"top-{k}", N, V])
@@ -264,6 +337,16 @@ def bars(figures: Figures, memory: Memory) -> list[tuple[str, str, str, bool]]:
                 label = f"peak memory of the step, 4,096 rows, V = {V:,}"
                 rows.append((label, f"≤ {limit_mb:.0f} MB", f"{own:.1f} MB", own <= limit_mb))
     for (what, N, V), timings in figures.items():
+        own = timings["ours"].median_s
+        if what == "tied" and V in TIED_BAR:
+            ratio = timings["tied"].median_s / own
+            label = f"tied step / untied, {N:,} rows, V = {V:,}"
+            rows.append((label, f"≤ {TIED_BAR[V]}", f"{ratio:.3f}", ratio <= TIED_BAR[V]))
+        if what == "greedy" and V in GREEDY_SIZES:
+            for name in ("softmax", "softmax, labels alone"):
+                ratio = own / timings[name].median_s
+                label = f"CTC greedy / {name}, {N:,} frames, V = {V:,}"
+                rows.append((label, "< 1", f"{ratio:.3f}", ratio < 1))
         if "softmax, smoothed" in timings:
             base = timings["softmax, smoothed"].median_s
             ratio = timings["ours, leaves smoothed"].median_s / base
@@ -301,6 +384,7 @@ def make_tables(all_figures: dict[int, Figures], memory: Memory) -> dict[str, Ta
                 ("ours", "ours, sparse", "ours, gates smoothed", "adaptive", "published"),
             ),
             ("top", "searches", ("ours", "ours, trained", "ours, beam", "adaptive", "published")),
+            ("greedy", "greedy", ("ours", "softmax, labels alone")),
         ):
             rows: list[tuple[str | Cell, ...]] = []
             for (what, N, V), timings in figures.items():
@@ -312,7 +396,20 @@ def make_tables(all_figures: dict[int, Figures], memory: Memory) -> dict[str, Ta
                 spread = f"{timings['ours'].spread:.0%}"
                 rows.append((what, f"{N:,}", f"{V:,}", base_text, *cells, spread))
             header = ("what", "rows", "V", "softmax", *columns, "spread of ours")
-            tables[f"{name}-{threads}"] = _table(header, rows)
+            if rows:
+                tables[f"{name}-{threads}"] = _table(header, rows)
+        rows = [
+            (
+                f"{N:,}", f"{V:,}", f"{timings['ours'].median_s * 1e3:.4g} ms",
+                f"{timings['tied'].median_s / timings['ours'].median_s:.3g}",
+            )
+            for (what, N, V), timings in figures.items()
+            if what == "tied"
+        ]  # fmt: skip
+        if rows:
+            tables[f"tied-{threads}"] = _table(("rows", "V", "untied", "tied"), rows)
+    if not memory:
+        return tables
     names = ("softmax", "ours", "ours, sparse", "ours, leaves smoothed", "published")
     rows = []
     for (N, V), needed in memory.items():
@@ -331,7 +428,9 @@ def _table(header: tuple[str, ...], rows: Sequence[tuple[str | Cell, ...]]) -> T
     return Table(header, cells, num_labels=len(header))
 
 
-def markdown(tables: dict[str, Table], command: str, sample_ms: float) -> str:
+def markdown(
+    tables: dict[str, Table], command: str, sample_ms: float, page: str, *, drawn: bool
+) -> str:
     """Write the page: how it was measured, and the marks between which its tables are put."""
     machine = ", ".join(f"{key} {value}" for key, value in describe_machine().items())
     lines = [
@@ -348,12 +447,13 @@ def markdown(tables: dict[str, Table], command: str, sample_ms: float) -> str:
             load=os.getloadavg()[0],
         ),
         "",
-        "![cost against V](output_layer.png)",
     ]
+    if drawn:
+        lines.append("![cost against V](output_layer.png)")
     for name in tables:
         kind, _, threads = name.partition("-")
         title = TITLES[kind] + (f", {threads} thread{'s' * (threads != '1')}" if threads else "")
-        lines += ["", f"## {title}", "", f"<!-- table: output_layer.json#{name} -->"]
+        lines += ["", f"## {title}", "", f"<!-- table: {page}.json#{name} -->"]
         lines += ["<!-- end -->"]
     return "\n".join(lines) + "\n"
 
@@ -397,6 +497,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--budget", type=float, default=8.0, help="seconds for each comparison")
     parser.add_argument("--sample-ms", type=float, default=1.0, help="0 times single calls")
+    parser.add_argument("--what", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--name", default="output_layer", help="of the page and its figures")
     parser.add_argument("--out", type=Path, help="folder for the page, the plot and raw figures")
     arguments = parser.parse_args()
     warm_up()
@@ -406,17 +508,21 @@ def main() -> None:
         torch.set_num_threads(threads)
         print(f"{threads} thread(s)")
         sizes = [V for V in arguments.sizes if threads == 1 or V in BARS["step", 4_096]]
-        all_figures[threads], measured = measure(sizes, arguments.budget, arguments.sample_ms / 1e3)
+        all_figures[threads], measured = measure(
+            sizes, arguments.what, arguments.budget, arguments.sample_ms / 1e3
+        )
         memory = memory or measured
     tables = make_tables(all_figures, memory)
     for table in tables.values():
         print_table(table)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
-        page = markdown(tables, shlex.join(["python", *sys.argv]), arguments.sample_ms)
-        (arguments.out / "output_layer.md").write_text(page, encoding="utf-8")
+        drawn = {"step", "search"} <= set(arguments.what)
+        command = shlex.join(["python", *sys.argv])
+        page = markdown(tables, command, arguments.sample_ms, arguments.name, drawn=drawn)
+        (arguments.out / f"{arguments.name}.md").write_text(page, encoding="utf-8")
         publish(
-            arguments.out / "output_layer.json",
+            arguments.out / f"{arguments.name}.json",
             tables,
             threads={
                 threads: {
@@ -427,7 +533,8 @@ def main() -> None:
             },
             peak_memory_mb={f"{N} rows, V = {V}": needed for (N, V), needed in memory.items()},
         )
-        draw(next(iter(all_figures.values())), arguments.out / "output_layer.png")
+        if drawn:
+            draw(next(iter(all_figures.values())), arguments.out / "output_layer.png")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_equal_models_do_not_differ_and_empty_classes_are_left_out() -> None:
 def test_the_command_tells_errors_by_count(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     units = ("<eos>", "<unk>", *COUNTS)
     Tokenizer("phone", units, {"x-x": (9, 0, *COUNTS.values())}).save(tmp_path / "tokens.json")
-    header = {"arborvox_hypotheses": 3, "unit": "phone", "run": "r", "mode": "ctc-greedy",
+    header = {"arborvox_hypotheses": 2, "unit": "phone", "run": "r", "mode": "ctc-greedy",
               "normalization": "none"}  # fmt: skip
     line = {"id": "1", "language": "fin", "reference": "a k y", "text": "a k", "num_unknown": 0}
     hypotheses = tmp_path / "hyps.jsonl"

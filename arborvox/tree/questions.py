@@ -58,8 +58,10 @@ def question_tree(
     weights = exact_weights(counts)
     articulation = Articulation()
     places = place_units(articulation, units, special)
-    phones = list(places)
-    answers = ask(articulation, [units[token] for token in phones], list(places.values()))
+    # In an order of their own: sums are rounded, and the order of the units must not matter.
+    phones = sorted(places, key=lambda token: units[token])
+    relatives = [places[token] for token in phones]
+    answers = ask(articulation, [units[token] for token in phones], relatives)
     heard = [row for row, token in enumerate(phones) if counts[token] > 0]
     masses = np.zeros(len(phones))
     masses[heard] = deal_evenly(np.array([float(counts[phones[row]]) for row in heard]))

@@ -22,7 +22,8 @@ def test_the_best_label_is_that_of_the_full_search(V: int, blank_mass: float, sc
         full = layer.log_probs(h)
     assert torch.equal(ids[:, 0], full.argmax(dim=1))
     torch.testing.assert_close(values[:, 0], full.max(dim=1).values, rtol=2e-5, atol=2e-5)
-    assert 0 < (ids == V).float().mean() < 1
+    if scale > 1:  # else the blank is always the best
+        assert 0 < (ids == V).float().mean() < 1
 
 
 def test_rows_with_nan_and_infinite_gates_keep_their_meaning() -> None:
@@ -32,4 +33,5 @@ def test_rows_with_nan_and_infinite_gates_keep_their_meaning() -> None:
         layer.weight[0] = torch.tensor([torch.inf, 1.0])
         values, ids = layer.topk(h, 1)
     assert values[0].isnan().all()
-    assert (values[1], ids[1]) == (0.0, 3)
+    assert ids[1] == 3
+    assert values[1] == pytest.approx(0.0, abs=1e-30)
