@@ -37,9 +37,7 @@ class Child:
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         """Start it."""
         self._pipe, other = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(
-            target=_run, args=(work, other, *arguments), daemon=True
-        )
+        self._process = _CONTEXT.Process(target=_run, args=(work, other, *arguments), daemon=True)
         self._process.start()
         other.close()
         # The pipe blocks, and the loop must not: each child has a thread that waits for it.
