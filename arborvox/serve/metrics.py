@@ -15,7 +15,7 @@ class Metrics:
         """Start from nought."""
         self._counts: dict[str, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
         self._helps: dict[str, str] = {}
-        self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._read: dict[str, tuple[str, str, Callable[[], float]]] = {}
         self._seconds: dict[str, tuple[str, list[int], list[float]]] = {}
 
     def count(self, name: str, text: str, amount: float = 1.0, **labels: str) -> None:
@@ -23,9 +23,10 @@ class Metrics:
         self._helps[name] = text
         self._counts[name][tuple(sorted(labels.items()))] += amount
 
-    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Tell a value that is read when it is asked for."""
-        self._gauges[name] = (text, read)
+    def read(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Tell a value that is read when it is asked for; *_total only ever grows."""
+        kind = "counter" if name.endswith("_total") else "gauge"
+        self._read[name] = (text, kind, value)
 
     def time(self, name: str, text: str, seconds: float) -> None:
         """Add to a histogram of seconds."""
@@ -41,8 +42,8 @@ class Metrics:
             lines += [
                 f"{name}{_show(labels)} {value:g}" for labels, value in sorted(values.items())
             ]
-        for name, (text, read) in sorted(self._gauges.items()):
-            lines += [*_head(name, text, "gauge"), f"{name} {read():g}"]
+        for name, (text, kind, value_of) in sorted(self._read.items()):
+            lines += [*_head(name, text, kind), f"{name} {value_of():g}"]
         for name, (text, buckets, total) in sorted(self._seconds.items()):
             lines += _head(name, text, "histogram")
             sums = [sum(buckets[: n + 1]) for n in range(len(buckets))]

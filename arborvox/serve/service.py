@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -145,17 +145,20 @@ class Service:
         )
 
     def _describe(self) -> None:
-        dispatcher, gauge = self.dispatcher, self.metrics.gauge
-        gauge("arborvox_requests_admitted", "Recordings in work, waiting or on their way.",
-              lambda: self._num_admitted)  # fmt: skip
-        gauge("arborvox_sessions", "People speaking.", lambda: self.num_sessions)
-        gauge("arborvox_waiting_segments", "Stretches of speech that wait for a process.",
-              lambda: dispatcher.num_waiting)  # fmt: skip
-        gauge("arborvox_batches", "Batches recognized since the start.",
-              lambda: dispatcher.num_batches)  # fmt: skip
-        gauge("arborvox_restarts", "Recognizing processes that broke down since the start.",
-              lambda: dispatcher.num_restarts)  # fmt: skip
-        gauge("arborvox_workers", "Recognizing processes.", lambda: self.config.workers)
+        """Let the metrics tell what is the case."""
+        crowd: dict[str, tuple[str, Callable[[], float]]] = {
+            "requests_admitted": (
+                "Recordings in work or on their way.",
+                lambda: self._num_admitted,
+            ),
+            "sessions": ("People speaking.", lambda: self.num_sessions),
+            "waiting_segments": ("Speech that waits.", lambda: self.dispatcher.num_waiting),
+            "batches_total": ("Batches recognized.", lambda: self.dispatcher.num_batches),
+            "restarts_total": ("Broken-down processes.", lambda: self.dispatcher.num_restarts),
+            "workers": ("Recognizing processes.", lambda: self.config.workers),
+        }
+        for name, (text, value) in crowd.items():
+            self.metrics.read(f"arborvox_{name}", text, value)
 
 
 def _start_worker(config: ServeConfig, options: dict[str, Any], num_threads: int) -> Child:

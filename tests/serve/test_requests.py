@@ -290,7 +290,7 @@ def test_a_process_that_dies_is_started_again(runs: dict[str, Path], tmp_path: P
         statuses = [transcribe(server, wav(speech(1.0)))[0] for _ in range(3)]
         assert set(statuses) <= {200, 503}
         assert statuses[-1] == 200
-        assert "arborvox_restarts 1" in ask(server, "GET", "/metrics")[2].decode()
+        assert "arborvox_restarts_total 1" in ask(server, "GET", "/metrics")[2].decode()
     finally:
         assert server.stop() == 0
 
