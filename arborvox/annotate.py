@@ -28,7 +28,9 @@ from arborvox.recognizer import load
 class _TierFile(Protocol):
     """A file of tiers that can be given more of them."""
 
-    tiers: Sequence[Tier]
+    @property
+    def tiers(self) -> Sequence[Tier]:
+        """All that it has."""
 
     def marked(self, tier: Tier) -> list[Annotation]:
         """Return the stretches that a tier marks."""

@@ -142,9 +142,9 @@ def measure_boundaries(recognizer: Recognizer, options: argparse.Namespace) -> N
             lists.append(np.subtract(found, spoken.edges_s).tolist())
     if options.apart:
         kept = set(test) - set(options.apart.split(","))
-        for lists in errors.values():
-            rest = [each for language in kept for each in lists.get(language, ())]
-            lists[f"all but {options.apart.replace(',', ', ')}"] = rest
+        for by_language in errors.values():
+            rest = [each for language in kept for each in by_language.get(language, ())]
+            by_language[f"all but {options.apart.replace(',', ', ')}"] = rest
     titles = ("median, ms", *(f"within {bar} ms, %" for bar in BARS_MS))
     ways = []
     for way in WAYS:

@@ -52,7 +52,7 @@ def recording(tmp_path: Path) -> Path:
 def call(*arguments: object) -> None:
     app = typer.Typer()
     register(app)
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(app, ["elan-plugin", *map(str, arguments)])
     if result.exception is not None:
         raise result.exception
 

@@ -36,18 +36,15 @@ def write_plugin(run: Path, out: Path, config: DecodeConfig, name: str | None = 
         )
     loaded = load_checkpoint(run)
     called = name or f"Arborvox: {loaded.recipe.name or run.absolute().name}"
-    settings = {
-        "run": str(run.absolute()),
-        "decode": config.model_dump(mode="json", exclude_unset=True),
-    }
+    decode = config.model_dump(mode="json", exclude_unset=True)
     for key in _FILES:
         path: Path | None = getattr(config, key)
         if path is not None:
-            settings["decode"][key] = str(path.absolute())
+            decode[key] = str(path.absolute())
     with atomic_folder(out) as part:
         write_text_atomic(part / DESCRIPTOR, _descriptor(called, config.over(loaded.recipe.decode)))
         write_text_atomic(part / HELP, _help(called))
-        write_json_atomic(part / SETTINGS, settings)
+        write_json_atomic(part / SETTINGS, {"run": str(run.absolute()), "decode": decode})
         write_text_atomic(part / UNIX_SCRIPT, _unix_script())
         (part / UNIX_SCRIPT).chmod(0o755)
         write_text_atomic(part / WINDOWS_SCRIPT, _windows_script())
