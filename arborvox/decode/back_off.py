@@ -9,6 +9,7 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.network import CtcScores
@@ -53,16 +54,17 @@ class BackOff:
 
     def _phone_masses(
         self, ctc: CtcScores, b: int, token: int, begin: int, end: int
-    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    ) -> NDArray[np.float64]:
         """Return P of each token, given that a phone is said, where `token` is surest, (V,)."""
         span = ctc.log_probs[b, begin:end]
         frame = span[int(span[:, ctc.columns[token]].argmax())]
         masses = np.zeros(self._tree.num_leaves)
         phones = (ctc.labels < self._tree.num_leaves) & (ctc.labels != EOS_ID)
         masses[ctc.labels[phones]] = np.exp(frame[phones], dtype=np.float64)
-        return masses / max(masses.sum(), np.finfo(np.float64).tiny)
+        shares: NDArray[np.float64] = masses / max(masses.sum(), np.finfo(np.float64).tiny)
+        return shares
 
-    def _name(self, masses: np.ndarray[tuple[int], np.dtype[np.float64]], token: int) -> str | None:
+    def _name(self, masses: NDArray[np.float64], token: int) -> str | None:
         """Return nothing where the token itself has enough mass, else what has."""
         if masses[token] >= self._threshold:
             return None

@@ -88,3 +88,20 @@ def test_the_papers_counts(data_root: Path, tmp_path: Path) -> None:
     assert languages_of(tmp_path / "out", "test") == set(PAPER_TEST_LANGUAGES)
     heard = languages_of(tmp_path / "out", "train") | languages_of(tmp_path / "out", "dev")
     assert len(heard) == 85
+
+
+def test_a_share_of_each_training_language_is_kept_and_a_smaller_one_is_part_of_a_larger(
+    tmp_path: Path,
+) -> None:
+    source = make_corpus(tmp_path / "ucla")
+
+    def kept(name: str, ratio: float) -> set[str]:
+        stats = run(source, tmp_path / name, dev="languages", ratio=ratio)
+        assert stats["skipped"]["not sampled"] == 40 - stats["total"]["train"]["utterances"]
+        assert stats["total"]["test"]["utterances"] == 20
+        with gzip.open(tmp_path / name / "cuts_train.jsonl.gz", "rt", encoding="utf-8") as file:
+            return {json.loads(line)["supervisions"][0]["id"] for line in file}
+
+    tenth, half = kept("tenth", 0.1), kept("half", 0.5)
+    assert (len(tenth), len(half)) == (4, 20)
+    assert tenth < half
