@@ -24,7 +24,7 @@ from arborvox.files import hold
 
 # How long one answer of the store may take: a cut link costs time, not the work.
 PATIENCE = timedelta(hours=2)
-POLL_S = (0.01, 0.5)  # first and longest pause between two looks
+POLL_S = (0.01, 0.1)  # first and longest pause between two looks
 TOKEN = "arborvox-attempt"
 
 

@@ -42,8 +42,6 @@ def transcribe_files(
     files = list(_find_recordings(sources))
     targets = _targets(files, kind, out)
     team = this_team()
-    if team.world > 1 and out is None:
-        raise ArborvoxError("Several processes cannot share standard output; give --out, a folder.")
     recognizer = load(run, config)
     work = [(file, target) for (file, _), target in zip(files, targets, strict=True)]
     finished = None

@@ -19,6 +19,7 @@ DICTS = {
     "ENCODERS": (("arborvox.model", "arborvox.model.encoders"), "EncoderKind"),
     "OUTPUTS": (("arborvox.model.outputs", "arborvox.model", "arborvox.model.asr"), "OutputKind"),
     "WRITERS": (("arborvox.decode.transcript",), "OutputFormat"),
+    "SHARD_WRITERS": (("arborvox.shards.packing",), "ShardFormat"),
     "ENDINGS": (("arborvox.align",), "AlignmentFormat"),
     "VOICE_ACTIVITIES": (("arborvox.decode.voice_activity",), "VoiceActivity"),
     "ANSWERS": (("arborvox.serve.answers",), "ResponseFormat"),

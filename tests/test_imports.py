@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "arborvox"
 # Layers from the ground up: a module imports from its own layer or from those before it.
 LAYERS = [
     {"version", "errors", "choices"},
-    {"processes", "batching", "digests", "files", "typed_json", "console", "yaml12"},
+    {"processes", "batching", "digests", "files", "typed_json", "console", "pooling", "yaml12"},
     {"vocabulary", "inventory_files"},
     {"config", "text", "audio", "annotations", "tree", "score"},
     {"manifest"},

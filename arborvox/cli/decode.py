@@ -173,9 +173,11 @@ def transcribe(
         return
     if segments_from is not None:
         raise typer.BadParameter("--segments-from names a tier of the file of --into.")
-    from arborvox.team import join_team
+    from arborvox.team import join_team, team_size
     from arborvox.transcribe import transcribe_files
 
+    if team_size() > 1 and out is None:
+        raise typer.BadParameter("Several processes cannot share standard output; it needs --out.")
     with join_team() as team:
         num_failed = transcribe_files(
             run, files, asked_config(options), kind=kind, out=out, layout=layout

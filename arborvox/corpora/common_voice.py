@@ -23,7 +23,6 @@ from arborvox.corpora.common_voice_rows import (
     write_language,
 )
 from arborvox.corpora.manifests import SKIPPED_NAME, CorpusStats, SplitStats
-from arborvox.corpora.pooling import run_many
 from arborvox.corpora.sampling import (
     DEV,
     DEV_MOST,
@@ -43,6 +42,7 @@ from arborvox.corpora.sampling import (
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
 from arborvox.manifest import SPLIT_NAMES, split_file
+from arborvox.pooling import run_many
 from arborvox.text.codes import check_languages, file_stem
 
 # Below this many bytes of tables, starting worker processes costs more than it saves.

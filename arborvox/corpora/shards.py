@@ -19,9 +19,9 @@ from arborvox.corpora.manifests import (
     reason_kind,
     write_skipped,
 )
-from arborvox.corpora.pooling import run_many
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import SPLIT_NAMES, Utterance, split_file, write_cuts
+from arborvox.pooling import run_many
 from arborvox.shards.addresses import is_far, join_address, list_folder
 from arborvox.shards.tars import ShardFiles, find_shards, read_shard
 from arborvox.text import Normalizer

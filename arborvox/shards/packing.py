@@ -11,9 +11,7 @@ import json
 import shutil
 import tarfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -22,7 +20,7 @@ import soundfile
 
 from arborvox import audio
 from arborvox.config.choices import ShardFormat
-from arborvox.console import progress, say, warn
+from arborvox.console import say, warn
 from arborvox.errors import ArborvoxError
 from arborvox.files import (
     atomic_folder,
@@ -38,6 +36,7 @@ from arborvox.manifest import (
     read_manifest,
     split_file,
 )
+from arborvox.pooling import run_many
 from arborvox.shards.members import Member, find_recording, recording_file
 from arborvox.shards.tars import AUDIO_ENDINGS
 
@@ -85,7 +84,8 @@ def pack_manifests(
         with atomic_folder(final) as part:
             for split in SPLIT_NAMES:
                 buckets = _fill_buckets(folder, split, per_shard, kind, seed, part, final)
-                done = _pack_all(split, buckets, jobs)
+                tasks = [(bucket,) for bucket in buckets]
+                done = run_many("packing", f"parts of {split}", pack_bucket, tasks, jobs)
                 with (stage / split_file(split)).open("wb") as manifest:  # gzip files may be joined
                     for packed in done:
                         manifest.write(packed.manifest.read_bytes())
@@ -142,21 +142,6 @@ def _fill_buckets(
     return buckets
 
 
-def _pack_all(split: str, buckets: Sequence[Bucket], jobs: int) -> list[Packed]:
-    done = []
-    with progress(f"packing {split}", len(buckets)) as advance:
-        if jobs == 1 or len(buckets) < 2:
-            for bucket in buckets:
-                done.append(pack_bucket(bucket))
-                advance()
-            return done
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            for packed in pool.map(pack_bucket, buckets):
-                done.append(packed)
-                advance()
-    return done
-
-
 def pack_bucket(bucket: Bucket) -> Packed:
     """Write the shards of a bucket, one after the other."""
     shards: dict[int, list[tuple[int, Utterance]]] = {}
@@ -173,7 +158,7 @@ def pack_bucket(bucket: Bucket) -> Packed:
     with open_gzip_reproducible(manifest) as lines:
         for number, members in sorted(shards.items()):
             utterances = [utterance for _, utterance in sorted(members, key=lambda pair: pair[0])]
-            for packed in WRITERS[bucket.kind](bucket, number, utterances, skipped):
+            for packed in SHARD_WRITERS[bucket.kind](bucket, number, utterances, skipped):
                 lines.write(cut_line(packed).encode())
                 total += 1
     return Packed(manifest, total, tuple(skipped))
@@ -241,7 +226,7 @@ def _write_webdataset(
             yield replace(utterance, audio=str(member))
 
 
-WRITERS = {"shar": _write_shar, "webdataset": _write_webdataset}
+SHARD_WRITERS = {"shar": _write_shar, "webdataset": _write_webdataset}
 
 
 def _read_all(

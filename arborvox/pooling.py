@@ -1,4 +1,4 @@
-"""Work that is done for many parts of a corpus, in as many processes as there are cores."""
+"""Work that is done for many parts, in as many processes as there are cores."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
