@@ -22,9 +22,8 @@ TOO_MUCH = ("torch", "numba", "regex", "rich", "pydantic", "filelock", "lhotse",
 
 
 def test_the_runtime_imports_no_other_library() -> None:
-    libraries = {
-        part.split(".")[0] for name in modules.runtime_modules() for part in modules.imported(name)
-    }
+    names = modules.runtime_modules()
+    libraries = {part.split(".")[0] for name in names for part in modules.imported(name)}
     assert libraries - {"arborvox"} - set(sys.stdlib_module_names) <= ALLOWED
 
 
