@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Two processes, a file of tests each; one thread in each, or they would wait for one another.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
-EXTRAS := demo,formats,pretrained,remote,serve,tensorboard,triton,vad,test
+EXTRAS := demo,formats,onnx,pretrained,remote,serve,tensorboard,triton,vad,test
 SHARED_DATA := $(wildcard ../shared/data)
 ifndef ARBORVOX_DATA
 ifneq ($(SHARED_DATA),)

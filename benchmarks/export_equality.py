@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("manifests", type=Path, nargs="+")
     parser.add_argument("--utterances", type=int, default=200)
+    parser.add_argument("--modes", nargs="+", default=list(SEARCHES), choices=list(SEARCHES))
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -47,7 +48,7 @@ def main() -> None:
         report["log_probs"] = _log_probs(asked.run, folders["fp32"], utterances)
         print(json.dumps(report))
         for mode, kind in SEARCHES.items():
-            if not _can(asked.run, kind):
+            if mode not in asked.modes or not _can(asked.run, kind):
                 continue
             whole = load(asked.run, mode=mode, precision="fp32", device="cpu")
             exports = {

@@ -9,12 +9,11 @@ from arborvox.config.decode import TUNED_KEYS
 from arborvox.console import say
 from arborvox.digests import checksum_file
 from arborvox.errors import ArborvoxError
-from arborvox.export.graphs import EncoderGraph, make_graphs
+from arborvox.export.graphs import EncoderGraph, longest_s, make_graphs
 from arborvox.export.onnx_files import require_onnx, trace, write_model
 from arborvox.files import atomic_folder, write_json_atomic, write_text_atomic
 from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer
 from arborvox.model.checkpoint import LoadedModel, load_checkpoint
-from arborvox.model.encoders.pretrained.encoder import PretrainedEncoder
 from arborvox.runtime.manifest import FORMAT, HEAD, METADATA_KEY, VERSION
 from arborvox.version import VERSION as ARBORVOX_VERSION
 
@@ -94,7 +93,8 @@ def describe(
         "features": model.encoder.input.description,
         "sampling_rate": model.encoder.input.sampling_rate,
         "state_s": model.encoder.state_s,
-        "max_segment_s": _max_segment_s(loaded),
+        # As in training, and no more than the encoder can hear at once.
+        "max_segment_s": min(recipe.train.max_duration_s, longest_s(model)),
         "min_samples": min_samples,
         "unit": tokenizer.unit,
         "units": list(tokenizer.units),
@@ -115,15 +115,6 @@ def _tree(layer: OutputLayer, leaves: bool) -> dict[str, list[int]] | None:
     if leaves or not isinstance(layer, HierarchicalSoftmax):
         return None
     return {"left": layer.tree.left.tolist(), "right": layer.tree.right.tolist()}
-
-
-def _max_segment_s(loaded: LoadedModel) -> float:
-    """Return how long a stretch may be: as in training, and what the encoder can hear at once."""
-    longest_s = loaded.recipe.train.max_duration_s
-    encoder = loaded.model.encoder
-    if isinstance(encoder, PretrainedEncoder) and encoder.network.max_frames is not None:
-        longest_s = min(longest_s, encoder.network.max_frames * encoder.input.frame_s)
-    return longest_s
 
 
 def stated_license(loaded: LoadedModel) -> str:

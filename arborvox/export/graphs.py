@@ -26,6 +26,7 @@ from arborvox.hsoftmax.reference import log_probs
 from arborvox.model.asr import ASR
 from arborvox.model.attention import attend, digit_waves, merge_heads
 from arborvox.model.decoder import Decoder, DecoderLayer
+from arborvox.model.encoders.pretrained.encoder import PretrainedEncoder
 from arborvox.model.layers import Padding
 
 
@@ -132,6 +133,14 @@ def _read(
     return out, torch.stack((k, v))
 
 
+def longest_s(model: ASR) -> float:
+    """Return how many seconds the encoder can hear at once; infinite for most."""
+    encoder = model.encoder
+    if isinstance(encoder, PretrainedEncoder) and encoder.network.max_frames is not None:
+        return encoder.network.max_frames * encoder.input.frame_s
+    return float("inf")
+
+
 @dataclass(frozen=True)
 class Graph:
     """A module to export, with inputs that show it, and which of their sizes are free."""
@@ -146,10 +155,10 @@ def make_graphs(model: ASR, *, leaves: bool = False) -> dict[str, Graph]:
     """Return the graphs of a model by name; `leaves`: log-probabilities also where a tree is."""
     batch, length, time = "batch", "length", "time"
     encoder = EncoderGraph(model, leaves=leaves).eval()
-    num_samples = 2 * model.encoder.input.sampling_rate + 123
+    num_samples = int(min(2.01, 0.8 * longest_s(model)) * model.encoder.input.sampling_rate)
     noise = torch.Generator().manual_seed(0)
     samples = 0.1 * torch.randn(3, num_samples, generator=noise)
-    lens = torch.tensor([num_samples, num_samples - 5000, num_samples // 2])
+    lens = torch.tensor([num_samples, num_samples - 999, num_samples // 2])
     graphs = {
         "encoder": Graph(
             encoder,

@@ -170,7 +170,7 @@ class PretrainedEncoder(StackedEncoder):
             if number in self.chosen:
                 last = number == len(self.network.layers)
                 state = self.network.finish(x) if last else x
-                states.append(functional.layer_norm(state.float(), state.shape[-1:]))
+                states.append(functional.layer_norm(state.float(), (self.network.width,)))
         return torch.cat(states, dim=-1), lens
 
     def train(self, mode: bool = True) -> "PretrainedEncoder":

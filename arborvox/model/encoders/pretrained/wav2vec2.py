@@ -101,6 +101,8 @@ class Wav2Vec2Network(PretrainedNetwork):
         if not self._norm_over_time:
             heard: Tensor = extract(samples).transpose(1, 2)
             return heard
+        if is_exported():
+            return _convolve_masked(extract.conv_layers, samples, lens)
         rows = zip(samples, lens.tolist(), strict=True)
         return pad_sequence(
             [extract(row[None, :length])[0].T for row, length in rows], batch_first=True
@@ -108,6 +110,25 @@ class Wav2Vec2Network(PretrainedNetwork):
 
     def _context(self, x: Tensor, lens: Tensor) -> object:
         return key_bias(lens, x)
+
+
+def _convolve_masked(layers: nn.ModuleList, samples: Tensor, lens: Tensor) -> Tensor:
+    """Run the convolutions on padded samples; the norm over time sees each one's own alone."""
+    x = samples[:, None]
+    for number, layer in enumerate(layers):
+        x = layer.conv(x)  # type: ignore[operator]
+        if number == 0:  # the one that has the norm: a group for each channel
+            norm: nn.GroupNorm = layer.layer_norm  # type: ignore[assignment]
+            kernel, stride = layer.conv.kernel_size[0], layer.conv.stride[0]  # type: ignore[union-attr,index]
+            count = torch.div(lens - kernel, stride, rounding_mode="floor") + 1
+            padding = (torch.arange(x.shape[2]) >= count[:, None])[:, None]  # (B, 1, T)
+            size = count[:, None, None].to(x.dtype)
+            mean = x.masked_fill(padding, 0.0).sum(dim=2, keepdim=True) / size
+            away = (x - mean).masked_fill(padding, 0.0)
+            variance = away.square().sum(dim=2, keepdim=True) / size
+            x = away / (variance + norm.eps).sqrt() * norm.weight[:, None] + norm.bias[:, None]
+        x = layer.activation(x)  # type: ignore[operator]
+    return x.transpose(1, 2)
 
 
 class HubertNetwork(Wav2Vec2Network):
