@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncGenerator, Iterator
+from importlib import import_module
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from arborvox import audio
 from arborvox.audio.recording import open_recording
@@ -64,15 +66,14 @@ def _read(task: FileTask) -> Iterator[SpeechSegment | FileEnd]:
 
 
 def _bound_memory() -> None:
-    """Keep a file that unfolds to gigabytes from taking the machine with it."""
-    if sys.platform != "linux":
+    """Keep a file that unfolds to gigabytes from taking the machine with it; on Linux alone."""
+    statistics = Path("/proc/self/statm")
+    if sys.platform != "linux" or not statistics.exists():
         return
-    import resource
-
+    resource = import_module("resource")  # where POSIX is
     # Pages of this process, as in: 12345 6789 1234 5 0 4321 0; the sixth is its data.
-    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
-        data = int(file.read().split()[5]) * resource.getpagesize()
-    most = data + (MEMORY_MB << 20)
+    pages = int(statistics.read_text(encoding="ascii").split()[5])
+    most = pages * resource.getpagesize() + (MEMORY_MB << 20)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 

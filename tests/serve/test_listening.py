@@ -67,27 +67,26 @@ def test_the_final_text_is_that_of_the_file(
 
 
 def test_what_was_said_grows_while_it_is_said(server: RunningServer) -> None:
+    """Drafts are not made for every frame, so nothing is sent until one has come."""
+
     async def hear() -> list[str]:
+        texts = [""]
         async with connect(socket_of(server)) as socket:
             await socket.send('{"config": {"sample_rate": 16000, "model": "plain"}}')
-            partials: list[str] = []
-            samples = speech(2.0)
-            for start in range(0, len(samples), 1600):
-                await socket.send(samples[start : start + 1600].tobytes())
-                partials.append(json.loads(await socket.recv())["partial"])
-                while start + 1600 < len(samples) and len(partials[-1]) < start / 3200:
-                    # Drafts are not made for every frame: ask again.
+            for part in np.array_split(speech(2.0), 2):
+                await socket.send(part.tobytes())
+                partial = json.loads(await socket.recv())["partial"]
+                while len(partial) <= len(texts[-1]):
                     await socket.send(b"")
-                    partials.append(json.loads(await socket.recv())["partial"])
-            return partials
+                    partial = json.loads(await socket.recv())["partial"]
+                texts.append(partial)
+        return texts
 
-    partials = asyncio.run(hear())
-    lengths = [len(text) for text in partials if text]
-    assert len(set(lengths)) > 3
-    assert lengths[-1] > lengths[0]
+    lengths = [len(text) for text in asyncio.run(asyncio.wait_for(hear(), 60))]
+    assert 0 == lengths[0] < lengths[1] < lengths[2]
 
 
-def test_alternatives_have_voskss_shape(server: RunningServer) -> None:
+def test_alternatives_have_vosks_shape(server: RunningServer) -> None:
     replies = asyncio.run(
         like_vosk(server, speech(2.0), RATE, 0.5, model="plain", max_alternatives=3)
     )
