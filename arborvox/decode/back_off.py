@@ -1,7 +1,8 @@
 """Where the model is not sure of a phone, say what it is sure of: "voiceless stop, place unsure".
 
 The tree tells how: a node has the mass of all phones below it. Of a phone that has too little the
-nearest node above it that has enough is described instead.
+nearest node above it that has enough is taken, and those of its phones are described, the likeliest
+first, that have enough together.
 """
 
 from dataclasses import replace
@@ -35,12 +36,16 @@ class BackOff:
         articulation = Articulation()
         offsets, nodes, _ = tree.paths()
         self._paths = [nodes[a:b] for a, b in pairwise(offsets)]
-        below: list[list[str]] = [[] for _ in range(tree.num_inner)]
+        self._below: list[list[int]] = [[] for _ in range(tree.num_inner)]
         for token, unit in enumerate(tokenizer.units):
             if token >= tokenizer.num_special and articulation.nearest_relative(unit):
                 for node in self._paths[token]:
-                    below[node].append(unit)
-        self._describe = cache(lambda node: describe(articulation, below[node]))
+                    self._below[node].append(token)
+        self._describe = cache(
+            lambda tokens: describe(
+                articulation, [tokenizer.units[token] for token in sorted(tokens)]
+            )
+        )
 
     def __call__(self, ctc: CtcScores, b: int, found: Hypothesis) -> Hypothesis:
         """Add to a hypothesis of utterance b what may be said of its unsure phones."""
@@ -72,4 +77,8 @@ class BackOff:
         path = self._paths[token]
         enough = np.flatnonzero(on_left[path] + on_right[path] >= self._threshold)
         # The deepest node on the way that has enough; rounding may leave the root a little short.
-        return self._describe(int(path[enough[-1] if len(enough) else 0]))
+        below = np.array(self._below[path[enough[-1] if len(enough) else 0]])
+        likeliest = below[np.argsort(-masses[below], kind="stable")]
+        together = np.cumsum(masses[likeliest])
+        number = int(np.searchsorted(together, self._threshold)) + 1
+        return self._describe(frozenset(likeliest[:number].tolist()))
