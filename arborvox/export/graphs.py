@@ -46,7 +46,7 @@ class ScoresGraph(nn.Module):
             return functional.linear(h, self.layer.weight)
         if isinstance(self.layer, HierarchicalSoftmax):
             rows = log_probs(h.flatten(0, 1), self.layer.weight, self.layer.tables)
-            return rows.unflatten(0, h.shape[:2])
+            return rows.view(h.shape[0], h.shape[1], -1)
         assert isinstance(self.layer, Softmax)
         return functional.log_softmax(functional.linear(h, self.layer.weight, self.layer.bias), -1)
 

@@ -30,6 +30,7 @@ from arborvox.vocabulary import PIECE_SPACE, UNK_ID, UNKNOWN_CHARACTER
 
 MODEL, TOKENS = "model.onnx", "tokens.txt"
 BLANK = "<blk>"
+LEAST = -1e9
 HIGH_FREQ = -400.0
 WINDOW_S, SHIFT_S = 0.025, 0.010
 
@@ -58,7 +59,7 @@ class SherpaGraph(nn.Module):
         # What is never written parts repeated labels as the blank does, so it is the blank.
         hidden = scores.index_select(2, self.silent)
         blank = torch.maximum(scores[:, :, -1:], hidden.amax(dim=2, keepdim=True))
-        never = torch.full_like(hidden, -1e9)
+        never = hidden.clamp(max=LEAST) + LEAST  # a constant would keep the tracer's batch
         unknown, written = scores[:, :, UNK_ID : UNK_ID + 1], scores[:, :, self.num_special : -1]
         # <eos>, <unk>, the tags, the units, the blank
         return torch.cat((never[:, :, :1], unknown, never[:, :, 1:], written, blank), 2), lens

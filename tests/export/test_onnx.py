@@ -95,7 +95,17 @@ def test_transcripts_are_the_same(models: dict[str, Path]) -> None:
     samples = np.concatenate(noises())
     wanted = load(models["decoder-tree"], precision="fp32", device="cpu")
     found = load(models["decoder-tree-onnx"])
-    assert found.transcribe(samples, rate=16_000) == wanted.transcribe(samples, rate=16_000)
+    ours, theirs = (each.transcribe(samples, rate=16_000) for each in (found, wanted))
+    assert ours.text == theirs.text
+    assert ours.duration_s == theirs.duration_s
+    for segment, other in zip(ours.segments, theirs.segments, strict=True):
+        assert (segment.start_s, segment.end_s) == (other.start_s, other.end_s)
+        assert segment.confidence == pytest.approx(other.confidence, abs=1e-3)
+        times = [
+            [(word.text, word.start_s, word.end_s) for word in each.words]
+            for each in (segment, other)
+        ]
+        assert times[0] == times[1]
 
 
 def test_int8_is_smaller_and_close(models: dict[str, Path]) -> None:

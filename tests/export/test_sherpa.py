@@ -37,7 +37,7 @@ def make_run(folder: Path, features: dict[str, Any], unit: str = "char") -> Path
     torch.manual_seed(1)
     model = ASR(recipe.model, recipe.features, len(units), tree).eval()
     assert model.ctc is not None
-    torch.nn.init.normal_(model.ctc.output.weight, std=0.5)
+    torch.nn.init.normal_(model.ctc.output.weight, std=3.0)
     save_checkpoint(folder, model, recipe, tokenizer, tree)
     return folder
 
@@ -95,3 +95,4 @@ def test_sherpa_onnx_writes_the_same_of_50_recordings(tmp_path: Path) -> None:
     export_sherpa(run, tmp_path / "form")
     ours, theirs = texts(run, tmp_path / "form", [audio.load(path, 16_000) for path in clips])
     assert theirs == ours
+    assert len(set(ours)) > 1
