@@ -106,11 +106,10 @@ def run(tmp_path_factory: pytest.TempPathFactory, tree: CodeTree, tokenizer: Tok
     return folder
 
 
-@pytest.mark.parametrize("mode", ["ctc-greedy", "joint"])
-def test_a_transcript_has_brackets_where_nothing_is_sure(run: Path, mode: str) -> None:
+def test_a_transcript_has_brackets_where_nothing_is_sure(run: Path) -> None:
     samples = np.random.default_rng(0).normal(size=32_000).astype(np.float32)
-    plain = load(run, DecodeConfig(mode=mode)).transcribe(samples, 16_000)
-    described = load(run, DecodeConfig(mode=mode, back_off=1.0)).transcribe(samples, 16_000)
+    plain = load(run, DecodeConfig(mode="ctc-greedy")).transcribe(samples, 16_000)
+    described = load(run, DecodeConfig(mode="ctc-greedy", back_off=1.0)).transcribe(samples, 16_000)
     assert plain.text
     assert "[" not in plain.text
     assert described.text.count("unsure]") == len(plain.text.split())
