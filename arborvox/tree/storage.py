@@ -94,7 +94,7 @@ def _check_size(path: Path, units: Sequence[str] | None) -> None:
     num_units = MOST_UNITS if units is None else len(units)
     text = "" if units is None else "".join(units)
     most_bytes = ROOM + BYTES_A_UNIT * num_units + BYTES_A_CHARACTER * len(text)
-    most_bytes += BYTES_A_QUESTION * num_units
+    most_bytes += BYTES_A_QUESTION * (0 if units is None else num_units)
     refusal = f"the file is too large for a tree over {num_units:,} units"
     if units is not None:
         refusal = f"The tree does not match the tokens: {refusal}; {REMEDY}."

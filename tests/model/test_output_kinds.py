@@ -8,7 +8,7 @@ import torch
 from arborvox.config import ModelConfig
 from arborvox.errors import ArborvoxError
 from arborvox.model.outputs import OUTPUTS, OutputRequest, make_output
-from arborvox.tree import HuffmanTree
+from arborvox.tree import CodeTree, HuffmanTree
 
 
 @pytest.mark.parametrize("key", ["output", "ctc"])
@@ -19,7 +19,9 @@ def test_every_name_of_the_configuration_has_its_layer(key: str) -> None:
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_every_layer_can_be_trained_searched_and_restricted(kind: str) -> None:
     torch.manual_seed(0)
-    tree = HuffmanTree.from_counts([5, 4, 3, 2, 1])
+    shape = HuffmanTree.from_counts([5, 4, 3, 2, 1])
+    asked = ("a", "b", "a", None)  # for the kind that needs to know
+    tree = CodeTree(shape.left, shape.right, shape.probabilities, questions=asked)
     layer = make_output(kind, "output", OutputRequest(8, 5, tree, label_smoothing=0.1))
     h = torch.randn(3, 8)
     layer.nll(h, torch.tensor([0, 4, 2])).sum().backward()
