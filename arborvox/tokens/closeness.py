@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arborvox.errors import ArborvoxError
-from arborvox.tokens.segmentation import PIECE_SPACE
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree.clustering import merge_nearest
+from arborvox.vocabulary import PIECE_SPACE
 
 # Above this many languages a number in each cell could not be read.
 MAX_LANGUAGES_WITH_NUMBERS = 40
