@@ -44,7 +44,7 @@ class Recognizer:
     """A trained model that writes down what recordings say."""
 
     def __init__(self, engine: "Engine | ExportEngine", max_segment_s: float) -> None:
-        self.engine = engine
+        self.engine: Any = engine  # both take what their own `features` gives
         self.max_segment_s = max_segment_s
 
     def transcribe(self, sound: Sound, rate: int | None = None) -> Transcript:
