@@ -7,6 +7,7 @@ the sizes small and paper with fresh weights: what they hear does not change how
 
 import argparse
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from arborvox.export.exporting import export_onnx
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import save_checkpoint
 from arborvox.recognizer import load
-from arborvox.report.document import Table
+from arborvox.report.document import Cell, Table
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import HuffmanTree
 
@@ -44,7 +45,7 @@ def main() -> None:
         for name, timing in times.items():
             rtf = timing.median_s / LENGTH_S
             row = (size, name, f"{rtf:.4f}", f"{timing.median_s / base:.2f}")
-            rows.append((*row, megabytes.get(name, "")))
+            rows.append(tuple(Cell(text) for text in (*row, megabytes.get(name, ""))))
     header = ("size", "what computes", "real-time factor", "of torch's bf16", "MB on disk")
     table = Table(header, tuple(rows), num_labels=2)
     print_table(table)
@@ -65,7 +66,7 @@ def _time_size(size: str, budget_s: float) -> tuple[dict[str, Timing], dict[str,
         megabytes = {}
         for precision in ("fp32", "int8"):
             out = folder / precision
-            export_onnx(run, out, precision=precision)  # type: ignore[arg-type]
+            export_onnx(run, out, precision=precision)  # type: ignore[arg-type, unused-ignore]
             name = f"onnxruntime {precision}"
             megabytes[name] = f"{sum(p.stat().st_size for p in out.glob('*.onnx')) / 1e6:.1f}"
             recognizers[name] = load(out, mode="ctc-greedy", num_threads=1)
@@ -74,7 +75,7 @@ def _time_size(size: str, budget_s: float) -> tuple[dict[str, Timing], dict[str,
             engine = recognizer.engine
             return engine.recognize([engine.features(samples)])
 
-        cases = {name: lambda r=r: hear(r) for name, r in recognizers.items()}
+        cases = {name: partial(hear, recognizer) for name, recognizer in recognizers.items()}
         for case in cases.values():
             case()  # compiles, packs, allocates
         return interleave(cases, budget_s=budget_s), megabytes

@@ -38,7 +38,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folders = {precision: Path(scratch) / precision for precision in ("fp32", "int8")}
         for precision, folder in folders.items():
-            export_onnx(asked.run, folder, precision=precision)  # type: ignore[arg-type]
+            export_onnx(asked.run, folder, precision=precision)  # type: ignore[arg-type, unused-ignore]
         sizes = {key: _size(folder) for key, folder in folders.items()}
         report: dict[str, Any] = {
             "utterances": len(utterances),

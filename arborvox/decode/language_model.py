@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arborvox.decode.automaton import HALF, NO_ENTRY, NOT_SCORED, LanguageModel, find_transition
+from arborvox.decode.automaton import HALF, NO_ENTRY, NOT_SCORED, find_transition
+from arborvox.decode.automaton import LanguageModel as LanguageModel
 from arborvox.decode.automaton import read_token as read_token
 from arborvox.errors import ArborvoxError
 from arborvox.kernels.compiling import kernel

@@ -41,7 +41,7 @@ def trace(graph: Graph) -> Any:
         torch.onnx.export(
             graph.module,
             tuple(graph.inputs.values()),
-            file,
+            file,  # type: ignore[arg-type]
             input_names=list(graph.inputs),
             output_names=list(graph.outputs),
             dynamic_axes={name: dict(axes) for name, axes in graph.free.items()},

@@ -11,7 +11,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ MAX_HEAD_MIB = 1
 MAX_UNITS = 1 << 20
 MAX_RATE = 768_000
 MAX_SEGMENT_S = 86_400.0
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class GateTree:
         """Check a tree of the description: every inner node and leaf is reached once."""
         if value is None:
             return None
-        sides = [value.get(side) for side in ("left", "right")] if isinstance(value, dict) else []
+        both = isinstance(value, dict) and ("left", "right")
+        sides: list[Any] = [value.get(side) for side in both or ()]
         if len(sides) != 2 or not all(_is_list_of(side, int) for side in sides):
             raise ArborvoxError(f'"{name}" has no lists "left" and "right" of whole numbers.')
         most = num_leaves + 1
@@ -215,5 +218,5 @@ def _number(value: dict[str, Any], key: str, least: float, most: float) -> float
     return float(number)
 
 
-def _is_list_of(value: Any, kind: type) -> bool:
+def _is_list_of(value: Any, kind: type[Item]) -> TypeGuard[list[Item]]:
     return isinstance(value, list) and all(type(item) is kind for item in value)

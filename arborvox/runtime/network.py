@@ -181,7 +181,7 @@ class ExportNetwork:
     def reorder(self, cache: SearchCache, parents: NDArray[np.int64]) -> None:
         """Let beam k of utterance b go on from beam parents[b, k], (B, K'); K may change."""
         cache.past = np.take_along_axis(cache.past, parents[:, :, None], axis=1)
-        alive = cache.past.any(axis=(0, 1))
+        alive = np.asarray(cache.past.any(axis=(0, 1)))
         alive[0] = True
         if alive.mean() < 0.5:  # slots that no beam reads any more
             cache.own = np.ascontiguousarray(cache.own[:, :, :, :, alive])

@@ -118,7 +118,8 @@ class RestrictedOutput:
         allowed = self._output.log_probs(scores)[:, self.choices]
         highest = allowed.max(axis=1, keepdims=True)
         mass = np.exp(allowed - highest).sum(axis=1, keepdims=True)
-        return allowed - highest - np.log(mass)
+        scored: Scores = allowed - highest - np.log(mass)
+        return scored
 
     def topk(self, scores: Scores, k: int) -> Best:
         """Sort them."""

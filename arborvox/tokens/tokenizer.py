@@ -21,9 +21,10 @@ from arborvox.tokens.segmentation import (
     Segmentation,
 )
 from arborvox.tree.code_tree import LINE_BREAKS
-from arborvox.vocabulary import EOS, UNK, UNK_ID, Vocabulary
+from arborvox.vocabulary import EOS, UNK, Vocabulary
 from arborvox.vocabulary import EOS_ID as EOS_ID
 from arborvox.vocabulary import PADDING_ID as PADDING_ID
+from arborvox.vocabulary import UNK_ID as UNK_ID
 
 FORMAT = "arborvox-tokens"
 VERSION = 1
