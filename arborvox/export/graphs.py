@@ -33,19 +33,23 @@ from arborvox.model.layers import Padding
 class ScoresGraph(nn.Module):
     """An output layer: hidden vectors (…, D) to log-probabilities, or to the gates of its tree."""
 
+    gates: Tensor
+
     def __init__(self, layer: OutputLayer, *, leaves: bool) -> None:
         super().__init__()
         if not isinstance(layer, HierarchicalSoftmax | Softmax):
             raise ArborvoxError(f"{type(layer).__name__}: this output layer cannot be exported.")
         self.layer = layer
         self.tree = layer.tree if isinstance(layer, HierarchicalSoftmax) and not leaves else None
+        if isinstance(layer, HierarchicalSoftmax):  # gates that are tied become plain ones
+            self.register_buffer("gates", layer.gate_weight().detach().clone())
 
     def forward(self, h: Tensor) -> Tensor:
         """Score every token, or every gate."""
         if self.tree is not None:
-            return functional.linear(h, self.layer.weight)
+            return functional.linear(h, self.gates)
         if isinstance(self.layer, HierarchicalSoftmax):
-            rows = log_probs(h.flatten(0, 1), self.layer.weight, self.layer.tables)
+            rows = log_probs(h.flatten(0, 1), self.gates, self.layer.tables)
             return rows.view(h.shape[0], h.shape[1], -1)
         assert isinstance(self.layer, Softmax)
         return functional.log_softmax(functional.linear(h, self.layer.weight, self.layer.bias), -1)
