@@ -24,7 +24,7 @@ def refusal(tmp_path: Path, text: str, *overrides: str) -> str:
     [
         ("{kind: ucla, hours: 5}", "hours", "common-voice and synthetic"),
         ("{kind: ucla, split: official}", "split", " and ".join(WITH_SPLIT)),
-        ("{kind: folder, ratio: 0.1}", "ratio", "common-voice and synthetic"),
+        ("{kind: folder, ratio: 0.1}", "ratio", "common-voice and ucla and synthetic"),
         ("{kind: folder, test_languages: [fi]}", "test_languages", "ucla"),
         ("{kind: common-voice, sentences: 3}", "sentences", "synthetic"),
         ("{alpha: 0.1}", "alpha", "common-voice and synthetic"),  # folder, where no kind is named

@@ -32,10 +32,10 @@ def test_kernels_are_chosen_by_one_table(monkeypatch: pytest.MonkeyPatch) -> Non
     """Whoever changes it changes both the output layer and the network."""
     assert set(KERNEL_ON.values()) == set(dispatch.MODULES) == set(dispatch.KERNELS[2:])
     x = torch.zeros(2, dtype=torch.bfloat16)
-    assert suits_kernel("gating", x)
-    assert not suits_kernel("gating", x.to("meta"))
+    assert suits_kernel("depthwise", x)
+    assert not suits_kernel("depthwise", x.to("meta"))
     monkeypatch.setitem(KERNEL_ON, "cpu", "none")
-    assert not suits_kernel("gating", x)
+    assert not suits_kernel("depthwise", x)
 
 
 def test_a_batch_goes_to_a_gpu_from_pinned_memory_and_elsewhere_as_it_is() -> None:

@@ -19,20 +19,31 @@ def test_every_recipe_compares_models_that_differ(
 ) -> None:
     for place in ("DATA", *(language.upper() for language in LANGUAGES)):
         monkeypatch.setenv(f"ARBORVOX_{place}", str(tmp_path))
+    inventory = tmp_path / "ucla/abk/inventory/phone.txt"
+    inventory.parent.mkdir(parents=True)
+    inventory.write_text("a\n", encoding="utf-8")
     variants = read_variants(path, ())
     plan = make_plan(variants, (0, 1), tmp_path / "out")
     compared = [variant for variant in variants if variant.config.role == "compare"]
     assert len(compared) >= 2
     trained = [stage for stage in plan.stages if stage.kind == "train"]
+    # Those that are only searched otherwise are trained once for all.
+    settings = {
+        str({key: value for key, value in variant.config.set.items() if key[:7] != "decode."})
+        for variant in variants
+    }
     once = [variant for variant in variants if "train.seed" in variant.config.set]
-    assert len(trained) == 2 * len(variants) - len(once)
+    assert len(trained) == 2 * len(settings) - len(once)
+    searched = {str(variant.config.set) for variant in compared}
+    assert len(searched) == len(compared)
 
 
 def test_there_is_a_recipe_for_each_table_of_the_paper() -> None:
     groups = [f"common_voice_{group}" for group in ("romance", "slavic", "turkic", "all")]
-    ucla = ["ucla", "ucla_alone", "ucla_pretrained", "ucla_trees"]
+    ucla = ["ucla", "ucla_alone", "ucla_pretrained", "ucla_pretrained_world", "ucla_trees"]
+    trial = [f"trees_trial{part}" for part in ("", "_more", "_tenth", "_decoder")]
     others = ["demo", "own", "common_voice", "languages"]
-    assert {path.stem for path in RECIPES} == {*others, *ucla, *groups, *LANGUAGES}
+    assert {path.stem for path in RECIPES} == {*others, *ucla, *trial, *groups, *LANGUAGES}
 
 
 def test_the_recipe_of_trees_has_the_settings_of_the_paper_table() -> None:

@@ -50,7 +50,7 @@ class ScoresGraph(nn.Module):
             return functional.linear(h, self.gates)
         if isinstance(self.layer, HierarchicalSoftmax):
             rows = log_probs(h.flatten(0, 1), self.gates, self.layer.tables)
-            return rows.view(h.shape[0], h.shape[1], -1)
+            return rows.view(h.shape[0], h.shape[1], self.layer.num_tokens)
         assert isinstance(self.layer, Softmax)
         return functional.log_softmax(functional.linear(h, self.layer.weight, self.layer.bias), -1)
 

@@ -19,7 +19,7 @@ from arborvox.runtime.manifest import (
     read_description,
     read_files,
 )
-from arborvox.runtime.outputs import GateOutput, Output, PlainOutput, RestrictedOutput
+from arborvox.runtime.outputs import GateOutput, PlainOutput, RestrictedOutput, ScoreOutput
 from arborvox.vocabulary import EOS_ID
 
 Samples = NDArray[np.float32]
@@ -103,10 +103,10 @@ class ExportNetwork:
         """Let only these tokens be written, <eos> always, or all for None; nothing is reloaded."""
         known = self.description
         size = len(known.vocabulary)
-        self._output: Output = (
+        self._output: ScoreOutput = (
             PlainOutput(size) if known.output_tree is None else GateOutput(known.output_tree)
         )
-        self._ctc_output: Output = (
+        self._ctc_output: ScoreOutput = (
             PlainOutput(size + 1) if known.ctc_tree is None else GateOutput(known.ctc_tree)
         )
         if inventory is not None:

@@ -1,4 +1,4 @@
-"""Output layers of an export: log-probabilities as the graph gives them, or gates of a tree."""
+"""Output layers of an export: log-probabilities as the graph gives them, or a tree's gates."""
 
 import heapq
 import math
@@ -15,7 +15,7 @@ Scores = NDArray[np.float32]
 Best = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
-class Output(Protocol):
+class ScoreOutput(Protocol):
     """What searches ask of an output layer; rows of scores are what the graph gave."""
 
     choices: NDArray[np.int64]  # tokens that can be given, rising
@@ -110,7 +110,7 @@ def _levels(tree: GateTree) -> list[tuple[NDArray[np.int64], NDArray[np.int64], 
 class RestrictedOutput:
     """Another output on condition that the token is one of an inventory."""
 
-    def __init__(self, output: Output, ids: Sequence[int]) -> None:
+    def __init__(self, output: ScoreOutput, ids: Sequence[int]) -> None:
         self._output, self.choices = output, np.unique(np.array(list(ids), np.int64))
 
     def log_probs(self, scores: Scores) -> Scores:

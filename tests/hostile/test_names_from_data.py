@@ -52,7 +52,7 @@ MADE_OF_OUR_OWN = {
     ("corpora/espeak.py", "{found[1] if found else voice.name}_dict"),  # of espeak-ng's own data
     ("tokens/gallery.py", "{kind}.json"),
     ("tokens/gallery.py", "{kind}.svg"),
-    ("recognizer.py", "{file.stem}.{kind}"),  # of the user's own argument
+    ("export/exporting.py", "{name}.onnx"),  # of our own graphs
 }
 
 
