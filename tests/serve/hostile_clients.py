@@ -76,7 +76,7 @@ FIELDS = [
 NAMES = [
     "x.wav",
     "../../../etc/passwd",
-    "/root/.ssh/id",
+    "/home/someone/.ssh/id",
     "con",
     "a" * 3000,
     "\udcff.wav",
