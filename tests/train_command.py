@@ -6,7 +6,8 @@ KILL_AT=group:7 a polite SIGTERM to all its processes, as a cluster sends it.
 KILL_AT=second:3 starts the same command with another seed while step 3 is computed, and tells what
 came of it; KILL_AT=final:1 kills it when the final model and its line in the metrics are written.
 CUT_AT=FILE lets the second of two processes make the file in step 3, and wait for FILE.cut.
-KILL_ONCE names a file that keeps it from dying twice; KILL_RANK chooses one of several processes.
+KILL_ONCE names a file that keeps it from dying twice; KILL_RANK chooses one of several processes,
+or is `any`.
 """
 
 import os
@@ -27,7 +28,7 @@ from arborvox.training.records import Records
 def die() -> None:
     """End this process as a power cut would, once."""
     once = os.environ.get("KILL_ONCE")
-    if os.environ.get("RANK", "0") != os.environ.get("KILL_RANK", "0"):
+    if os.environ.get("KILL_RANK", "0") not in (os.environ.get("RANK", "0"), "any"):
         return
     if once is not None and Path(once).exists():
         return

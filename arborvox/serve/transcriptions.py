@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -63,7 +64,7 @@ class Transcriptions:
         parts = self.service.transcribe(form.file, asked.wishes)
         async with contextlib.aclosing(parts):
             if asked.stream:
-                await _stream(parts, heard, send)
+                await _stream(parts, heard, send, form.file)
                 return
             async for part in parts:
                 if isinstance(part, FileEnd):
@@ -77,13 +78,16 @@ class Transcriptions:
                     )
                 else:
                     heard.append(part)
+        form.file.unlink(missing_ok=True)  # whoever has the answer may rely on it
         kind, write = ANSWERS[asked.response_format]
         text = await asyncio.to_thread(write, result)
         await Response(text, media_type=kind)(scope, receive, send)
 
 
-async def _stream(parts: AsyncIterator[Heard | FileEnd], heard: list[Heard], send: Send) -> None:
-    """Send the text as it is found, then all of it."""
+async def _stream(
+    parts: AsyncIterator[Heard | FileEnd], heard: list[Heard], send: Send, upload: Path
+) -> None:
+    """Send the text as it is found, then all of it; the upload goes before the end is told."""
     head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
     has_begun = False
 
@@ -105,6 +109,7 @@ async def _stream(parts: AsyncIterator[Heard | FileEnd], heard: list[Heard], sen
             raise
         await push(event({**error.body(), "type": "error"}), more=False)
         return
+    upload.unlink(missing_ok=True)
     text = " ".join(each.segment.text for each in heard if each.segment.text)
     await push(event({"type": "transcript.text.done", "text": text}), more=False)
 
