@@ -126,7 +126,7 @@ def test_two_hosts_write_the_bytes_of_one_process(
     hosts: Hosts, speech: Speech, alone: dict[str, bytes], tmp_path: Path
 ) -> None:
     """Also when a process of the second host is killed while it decodes."""
-    traps = {"KILL_AT": "decode:2", "KILL_RANK": "1", "KILL_ONCE": str(tmp_path / "died")}
+    traps = {"KILL_AT": "decode:1", "KILL_RANK": "1", "KILL_ONCE": str(tmp_path / "died")}
     out = tmp_path / "out"
     out.mkdir()
     codes = hosts.start(all_commands(speech, out), tmp_path / "log", **traps)
