@@ -24,8 +24,7 @@ class Finished:
     def __init__(self, folder: Path, engine: Engine, settings: Sequence[Any], team: Team) -> None:
         self._team = team
         make_folder(folder)
-        config = engine.config.model_dump(mode="json")
-        mark = digest_value([engine.checksums, config, *settings])[:16]
+        mark = digest_value([engine.checksums, repr(engine.config), *settings])[:16]
         path = folder / f".finished-{mark}.jsonl"
         self._file = SharedFile(path, {"finished": mark}, team, _same)
         self.done = self._file.begin()

@@ -15,7 +15,9 @@ from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.inventory import load_inventory
 from arborvox.decode.searches import SEARCHES, choose_search
 from arborvox.decode.settings import BeamSettings
+from arborvox.digests import digest_files
 from arborvox.errors import ArborvoxError
+from arborvox.runtime.manifest import HEAD
 from arborvox.runtime.network import ExportNetwork
 
 MAX_BEAM = 1000
@@ -103,6 +105,7 @@ class ExportEngine:
     def __init__(self, folder: Path, options: Mapping[str, Any]) -> None:
         threads = options.get("num_threads", 0)
         self.folder = folder
+        self.checksums = {HEAD: digest_files(folder / HEAD)}  # it holds all others'
         self.network = ExportNetwork(folder, threads if type(threads) is int else 0)
         known = self.network.description
         self.tokenizer, self.frame_s = known.vocabulary, known.state_s

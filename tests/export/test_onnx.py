@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from checkpoints import make_checkpoint
 from numpy.typing import NDArray
 
-from arborvox.config import FeaturesConfig
+from arborvox.config import DecodeConfig, FeaturesConfig
 from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.export.exporting import export_onnx
@@ -20,6 +21,7 @@ from arborvox.model.encoders.pretrained.inputs import RawSamples, StackedFilterB
 from arborvox.recognizer import load
 from arborvox.runtime.manifest import GateTree
 from arborvox.runtime.outputs import GateOutput, PlainOutput, RestrictedOutput
+from arborvox.transcribe import transcribe_files
 from arborvox.tree import HuffmanTree
 from arborvox.vocabulary import join_pieces
 
@@ -181,3 +183,15 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
 def test_pieces_are_joined_as_sentencepiece_does() -> None:
     assert join_pieces(["▁a", "b", "▁c"]) == "ab c"
     assert join_pieces(["▁", "<0xC3>", "<0xA9>"]) == "é"
+
+
+def test_the_command_transcribes_into_a_folder_by_an_export(
+    models: dict[str, Path], tmp_path: Path
+) -> None:
+    sound, out = tmp_path / "x.wav", tmp_path / "out"
+    soundfile.write(sound, noises()[0], 16_000)
+    assert (
+        transcribe_files(models["ctc-tree-onnx"], [sound], DecodeConfig(), kind="json", out=out)
+        == 0
+    )
+    assert [path.name for path in out.iterdir()] == ["x.json"]
