@@ -22,7 +22,7 @@ from arborvox.model.encoders.pretrained.wav2vec2 import (
     WavLMNetwork,
 )
 from arborvox.model.encoders.pretrained.whisper import WhisperNetwork
-from arborvox.model.encoders.stack import StackedEncoder
+from arborvox.model.encoders.stack import StackedEncoder, padded_frames
 from arborvox.model.encoders.transformer import TransformerLayer
 from arborvox.model.kernels.dispatch import is_exported
 
@@ -50,15 +50,16 @@ class PretrainedEncoder(StackedEncoder):
         super().__init__(config, features, home)
         self._base = open_base_model(config.pretrained, home)
         self.network = _family(self._base)(self._base)
-        self.state_s = self.network.frames_a_state * self.input.frame_s
+        self.state_s = self.network.frames_a_state * self.input.frame_s * config.stride
         self.description = (
             f"{self._base.name} ({self._base.family}, {len(self.network.layers)} layers of width "
-            f"{self.network.width}), then {config.encoder_layers} {config.top} layers"
+            f"{self.network.width}), then {config.encoder_layers} {config.top} layers, a state "
+            f"every {round(1000 * self.state_s)} ms"
         )
         self.config = config
         self.chosen = _choose_states(config, len(self.network.layers))
         self.mixture = nn.Parameter(torch.zeros(len(self.chosen)))
-        self.project = nn.Linear(self.network.width, config.width)
+        self.project = nn.Linear(config.stride * self.network.width, config.width)
         self._build_stack(config, TOPS[config.top])
         self._states_given = False
         for parameter in self._frozen_parameters():
@@ -123,7 +124,8 @@ class PretrainedEncoder(StackedEncoder):
         weights = self.mixture.softmax(dim=0)
         states = states.view(*states.shape[:2], len(self.chosen), -1)  # (B, T', K, D0)
         mixed = torch.einsum("k,btkd->btd", weights, states.to(weights.dtype))
-        return self._run_stack(self.project(mixed), lens)
+        joined, lens = _join_neighbors(mixed, lens, self.config.stride)
+        return self._run_stack(self.project(joined), lens)
 
     def frozen_states(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
         """Return the chosen states side by side, each normalized, (B, T', K·D0), (B,).
@@ -211,6 +213,20 @@ class PretrainedEncoder(StackedEncoder):
         return [p for p in self.network.parameters() if frozen_all or id(p) not in learning]
 
 
+def _join_neighbors(states: Tensor, lens: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Put `stride` states side by side, (B, T', D), (B,) -> (B, ceil(T' / stride), stride·D), (B,).
+
+    The last one of an utterance is filled up with zeros, whatever stands behind it in a batch.
+    """
+    if stride == 1:
+        return states, lens
+    num_joined = (states.shape[1] + stride - 1) // stride
+    states = states.masked_fill(padded_frames(states, lens), 0.0)
+    states = functional.pad(states, (0, 0, 0, stride - 1))
+    parts = [states[:, first::stride][:, :num_joined] for first in range(stride)]
+    return torch.cat(parts, dim=-1), (lens + stride - 1) // stride
+
+
 def _family(base: BaseModel) -> type[PretrainedNetwork]:
     if base.family not in FAMILIES:
         raise ArborvoxError(
@@ -224,8 +240,8 @@ def _choose_states(config: ModelConfig, num_layers: int) -> tuple[int, ...]:
     """Return which states are read, lowest first."""
     if config.layers == "last":
         return (num_layers,)
-    if config.layers == "mixture":
-        return tuple(range(num_layers + 1))
+    if config.layers in ("upper", "mixture"):
+        return tuple(range(num_layers // 2 if config.layers == "upper" else 0, num_layers + 1))
     if max(config.layers) > num_layers:
         raise ArborvoxError(
             f"model.layers: there is no layer {max(config.layers)}; {config.pretrained} has "
