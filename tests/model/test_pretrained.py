@@ -20,6 +20,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_checkpoint, save_checkpoint
 from arborvox.model.encoders import make_input
+from arborvox.model.encoders.pretrained.encoder import _join_neighbors
 from arborvox.model.encoders.pretrained.inputs import WhisperMel, slaney_bands
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import CodeTree
@@ -90,10 +91,11 @@ def test_states_are_those_of_transformers(folders: dict[str, Path], name: str) -
         torch.testing.assert_close(ours, normed, rtol=0, atol=1e-4, msg=f"state {number}")
 
 
+@pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize("name", MODELS)
-def test_batch_changes_nothing(folders: dict[str, Path], name: str) -> None:
+def test_batch_changes_nothing(folders: dict[str, Path], name: str, stride: int) -> None:
     """Alone or beside others, with garbage in the padding; Whisper's windows included."""
-    model = make_asr(folders[name])
+    model = make_asr(folders[name], stride=stride)
     pieces = [model.encoder.input(speech(s, i)) for i, s in enumerate((0.9, 0.03, 2.3, 0.4))]
     lens = torch.tensor([len(piece) for piece in pieces])
     padded = pad_sequence(pieces, batch_first=True, padding_value=1e4)
@@ -106,7 +108,15 @@ def test_batch_changes_nothing(folders: dict[str, Path], name: str) -> None:
                 states[row, : int(state_lens[row])], alone[0], rtol=0, atol=2e-5
             )
     seconds = state_lens * model.encoder.state_s
-    torch.testing.assert_close(seconds[2].item(), 2.3, rtol=0, atol=0.05)
+    torch.testing.assert_close(seconds[2].item(), 2.3, rtol=0, atol=0.05 * stride)
+
+
+def test_joined_states_stand_side_by_side_and_the_last_is_filled_up() -> None:
+    states = torch.arange(1.0, 11.0).view(1, 5, 2).repeat(2, 1, 1)
+    joined, lens = _join_neighbors(states, torch.tensor([5, 2]), 3)
+    assert lens.tolist() == [2, 1]
+    assert joined[0].tolist() == [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 0, 0]]
+    assert joined[1, 0].tolist() == [1, 2, 3, 4, 0, 0]
 
 
 def test_whisper_bands_are_its_own_extractors(folders: dict[str, Path]) -> None:
@@ -152,6 +162,7 @@ def test_freeze_says_what_learns(
 def test_layers_choose_what_is_read(folders: dict[str, Path]) -> None:
     folder = folders["xls-r"]
     assert make_asr(folder, layers="last").encoder.chosen == (3,)
+    assert make_asr(folder, layers="upper").encoder.chosen == (1, 2, 3)
     assert make_asr(folder, layers="mixture").encoder.chosen == (0, 1, 2, 3)
     assert make_asr(folder, layers=[2, 1]).encoder.chosen == (1, 2)
     with pytest.raises(ArborvoxError, match="no layer 4"):
