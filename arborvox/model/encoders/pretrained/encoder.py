@@ -276,8 +276,10 @@ def _choose_states(config: ModelConfig, num_layers: int) -> tuple[int, ...]:
     """Return which states are read, lowest first."""
     if config.layers == "last":
         return (num_layers,)
-    if config.layers in ("upper", "mixture"):
-        return tuple(range(num_layers // 2 if config.layers == "upper" else 0, num_layers + 1))
+    if config.layers == "upper":
+        return tuple(range(num_layers // 2, num_layers + 1))
+    if config.layers == "mixture":
+        return tuple(range(num_layers + 1))
     if max(config.layers) > num_layers:
         raise ArborvoxError(
             f"model.layers: there is no layer {max(config.layers)}; {config.pretrained} has "
