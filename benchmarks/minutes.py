@@ -1,0 +1,137 @@
+"""What the next minutes of recordings are worth: error rates against minutes of training speech.
+
+    python benchmarks/minutes.py recipes/mboshi.yaml --pretrained openai/whisper-base --out minutes
+
+One model from scratch and one on a pretrained encoder for each number of minutes, tested on all of
+the test set. Both have the same number of steps, which grows with the root of the minutes. What is
+done is kept: run it again to go on.
+"""
+
+import argparse
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from publishing import print_table, publish
+
+from arborvox.config import put_on_pretrained
+from arborvox.pipeline.experiment import run_experiment
+from arborvox.report.document import Cell, Table
+from arborvox.report.experiment_report import NUMBERS_NAME
+
+ALL = "all"
+STARTS = {"scratch": "from scratch", "pretrained": "on a pretrained encoder"}
+# One model, and as many epochs as its steps take.
+ONE_MODEL = ["variants=[]", "model.output=softmax", "train.max_epochs=1000000"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model: how it started, what it was trained on, and its errors."""
+
+    start: str
+    minutes: str  # as it was asked for
+    trained_min: float
+    steps: int
+    rate: float  # CER, pooled, in %
+    low: float
+    high: float
+
+
+def train_point(arguments: argparse.Namespace, start: str, minutes: str) -> Point:
+    """Train and test one model, unless that is done, and read its numbers."""
+    out = arguments.out / f"{start}-{minutes}"
+    settings = (
+        [] if start == "scratch" else put_on_pretrained(arguments.recipe, arguments.pretrained)
+    )
+    settings += [*ONE_MODEL, "augment.speeds=[1.0]"]
+    if arguments.cache is not None and start == "pretrained":
+        settings.append(f"features.cache={json.dumps(str(arguments.cache))}")
+    if minutes != ALL:
+        settings.append(f"corpus.train_minutes={minutes}")
+    asked_min = arguments.all_minutes if minutes == ALL else float(minutes)
+    steps = round(arguments.steps * math.sqrt(asked_min))
+    settings.append(f"train.max_steps={steps}")
+    run_experiment(arguments.recipe, out, (0,), settings)
+    report = json.loads((out / "report" / NUMBERS_NAME).read_text())
+    pooled = report["tables"]["free-cer"]["rows"][0][-1]  # {"text": "13.9", "note": "13.0–14.7"}
+    low, high = map(float, pooled["note"].split("–"))
+    stats = json.loads((out / "prepare" / "stats.json").read_text())
+    trained_min = sum(sets["train"]["hours"] for sets in stats["languages"].values()) * 60
+    return Point(start, minutes, trained_min, steps, float(pooled["text"]), low, high)
+
+
+def draw(points: list[Point], path: Path, title: str) -> None:
+    """Draw both lines with their intervals, minutes on a logarithmic axis."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.8), constrained_layout=True)
+    for start, label in STARTS.items():
+        mine = sorted((p for p in points if p.start == start), key=lambda p: p.trained_min)
+        if mine:
+            axes.errorbar(
+                [p.trained_min for p in mine],
+                [p.rate for p in mine],
+                yerr=[[p.rate - p.low for p in mine], [p.high - p.rate for p in mine]],
+                marker="o",
+                capsize=3,
+                label=label,
+            )
+    axes.set(xscale="log", xlabel="minutes of speech to train on", ylabel="CER, %", title=title)
+    ticks = sorted({round(p.trained_min) for p in points})
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Train what is asked for, print the table, and write figures and picture."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("--pretrained", required=True, help="a folder, or a name of the hub")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", default="1,5,15,60,all")
+    parser.add_argument(
+        "--all-minutes", type=float, default=240.0, help="what all counts as, for steps"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=150, help="of training, times the root of the minutes"
+    )
+    parser.add_argument("--starts", default=",".join(STARTS))
+    parser.add_argument(
+        "--cache", type=Path, help="where states of the pretrained encoder are kept"
+    )
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    points = [
+        train_point(arguments, start, minutes)
+        for minutes in arguments.minutes.split(",")
+        for start in arguments.starts.split(",")
+    ]
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            f"{p.trained_min:.0f}",
+            STARTS[p.start],
+            f"{p.steps:,}",
+            f"{p.rate:.1f} {p.low:.1f}–{p.high:.1f}",
+        )
+        for p in points
+    )
+    table = Table(header=("minutes", "encoder", "steps", "CER, %"), rows=rows)
+    print_table(table)
+    if arguments.picture is not None:
+        draw(points, arguments.picture, "What the next minutes are worth")
+    if arguments.json is not None:
+        publish(arguments.json, {"minutes": table})
+
+
+if __name__ == "__main__":
+    main()
