@@ -116,16 +116,11 @@ def main() -> None:
         for minutes in arguments.minutes.split(",")
         for start in arguments.starts.split(",")
     ]
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            f"{p.trained_min:.0f}",
-            STARTS[p.start],
-            f"{p.steps:,}",
-            f"{p.rate:.1f} {p.low:.1f}–{p.high:.1f}",
-        )
-        for p in points
-    )
-    table = Table(header=("minutes", "encoder", "steps", "CER, %"), rows=rows)
+    rows: list[tuple[Cell, ...]] = []
+    for p in points:
+        rate = f"{p.rate:.1f} {p.low:.1f}–{p.high:.1f}"
+        rows.append((f"{p.trained_min:.0f}", STARTS[p.start], f"{p.steps:,}", rate))
+    table = Table(header=("minutes", "encoder", "steps", "CER, %"), rows=tuple(rows))
     print_table(table)
     if arguments.picture is not None:
         draw(points, arguments.picture, "What the next minutes are worth")

@@ -196,8 +196,8 @@ class PretrainedEncoder(StackedEncoder):
         if not self._num_raw:
             return states, lens
         width = self.network.width
+        states = states.to(self.project.weight.dtype)  # kept ones are in half precision
         below, x = states[..., :-width], states[..., -width:]
-        x = x.to(self.project.weight.dtype)
         context = self.network.context(x, lens)
         above = []
         for number in range(self._lower, max(self.chosen) + 1):
