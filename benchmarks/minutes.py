@@ -118,8 +118,9 @@ def main() -> None:
     ]
     rows: list[tuple[Cell, ...]] = []
     for p in points:
-        rate = f"{p.rate:.1f} {p.low:.1f}–{p.high:.1f}"
-        rows.append((f"{p.trained_min:.0f}", STARTS[p.start], f"{p.steps:,}", rate))
+        rate = Cell(f"{p.rate:.1f}", f"{p.low:.1f}–{p.high:.1f}")
+        words = (f"{p.trained_min:.0f}", STARTS[p.start], f"{p.steps:,}")
+        rows.append((*map(Cell, words), rate))
     table = Table(header=("minutes", "encoder", "steps", "CER, %"), rows=tuple(rows))
     print_table(table)
     if arguments.picture is not None:

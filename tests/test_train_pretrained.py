@@ -79,15 +79,20 @@ def test_frozen_encoder_trains_resumes_and_decodes(
         assert transcript.duration_s > 0
 
 
-@pytest.mark.parametrize("name", ["whisper", "wavlm", "w2v-bert"])
-def test_fine_tuning_is_exact_after_a_stop(corpus: TinyCorpus, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [("whisper", "fp32"), ("whisper", "bf16"), ("wavlm", "fp32"), ("w2v-bert", "fp32")],
+)
+def test_fine_tuning_is_exact_after_a_stop(
+    corpus: TinyCorpus, tmp_path: Path, name: str, precision: str
+) -> None:
     """The encoder rests, then learns at its own rate; layers are dropped and computed twice."""
     folder = save_model(name, tmp_path / "base")
     keys: dict[str, Any] = {
         "freeze": 1,
         "layer_drop": 0.3,
         "gradient_checkpointing": True,
-        "train": {"freeze_steps": 2, "encoder_learning_rate": 1e-4},
+        "train": {"freeze_steps": 2, "encoder_learning_rate": 1e-4, "precision": precision},
     }
     train_corpus(recipe_on(folder, steps=4, **keys), corpus, tmp_path / "whole")
     train_corpus(recipe_on(folder, steps=2, **keys), corpus, tmp_path / "halves")
