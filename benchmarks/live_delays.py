@@ -2,16 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from spoken_words import Talk
 
 MEASURES = {
-    "letters_s": "the text has as many letters",
-    "first_s": "it first has the word",
+    "letters_s": "the text is as long",
+    "first_s": "the text first has the word",
     "stays_s": "the word is there and stays",
 }
+Shown = tuple[float, str]  # when, and which text
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a finished text, and when it was said."""
+
+    text: str
+    start_s: float
+    end_s: float
 
 
 @dataclass
@@ -22,25 +31,17 @@ class Delays:
     first_s: list[float] = field(default_factory=list)  # the word as it is in the finished text
     stays_s: list[float] = field(default_factory=list)  # and it is in all that follows
 
-    @property
-    def num_taken_back(self) -> int:
-        """How many words were there, and were not there once more before they stayed."""
-        pairs = zip(self.first_s, self.stays_s, strict=True)
-        return sum(first_s < stays_s for first_s, stays_s in pairs)
-
     def __add__(self, other: "Delays") -> "Delays":
         return Delays(*(getattr(self, name) + getattr(other, name) for name in MEASURES))
 
 
-def note_delays(
-    talk: Talk, words: Sequence[dict[str, Any]], shown: Sequence[tuple[float, str]]
-) -> Delays:
+def note_delays(talk: Talk, words: Sequence[Word], shown: Sequence[Shown]) -> Delays:
     """Measure one finished segment: its words with their times, and the texts shown until then.
 
     The last text shown is the finished one. A word that was heard as two counts once, when both
     are there; two that were heard as one count once, from the end of the second.
     """
-    finished = [word["word"] for word in words]
+    finished = [word.text for word in words]
     lengths = np.cumsum([len(word) for word in finished])
     num_letters = [len(text.replace(" ", "")) for _, text in shown]
     there = [found_words(text.split(), finished) for _, text in shown]
@@ -56,15 +57,15 @@ def note_delays(
     return delays
 
 
-def _spoken_words(talk: Talk, words: Sequence[dict[str, Any]]) -> dict[int, list[int]]:
+def _spoken_words(talk: Talk, words: Sequence[Word]) -> dict[int, list[int]]:
     """Tell for spoken words which places of the finished text they end with."""
     places: dict[int, list[int]] = {}
     for place, word in enumerate(words):
         covered = [
             number
             for number, (begin_s, end_s) in enumerate(talk.spans_s)
-            if min(end_s, word["end"]) - max(begin_s, word["start"])
-            > 0.5 * min(end_s - begin_s, word["end"] - word["start"])
+            if min(end_s, word.end_s) - max(begin_s, word.start_s)
+            > 0.5 * min(end_s - begin_s, word.end_s - word.start_s)
         ]
         if covered:
             places.setdefault(covered[-1], []).append(place)

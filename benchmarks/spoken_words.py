@@ -1,5 +1,6 @@
 """Synthesised speech of which the end of every word is known: whole sentences, or word by word."""
 
+import functools
 import multiprocessing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ RATE = 16_000
 GAP_S, PAUSE_S = 0.05, 0.9  # between words, and after a sentence
 MARGIN_S = 0.04  # of silence kept around a word: a sharp edge would sound like a stop
 AUDIBLE = 0.01
+FAINT = 1e-4  # noise, as a share of full scale; espeak-ng itself is silent where it pauses
 WORDS_A_SENTENCE = 5
 SENTENCES = 6
 NEW = 1000  # a seed that no corpus was composed with: other sentences, the voices of the demo
@@ -39,21 +41,10 @@ class Talk:
 
 
 def make_talks(number: int) -> dict[str, list[Talk]]:
-    """Let so many voices say sentences, and then names one by one, each its own."""
+    """Let so many voices speak in each way, each of them its own words."""
     # espeak-ng moves the working directory, so it gets a process.
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return {
-            "sentences": pool.map(_say_sentences, range(number)),
-            "words one by one": pool.map(_say_names, range(number)),
-        }
-
-
-def _say_sentences(place: int) -> Talk:
-    return _join(place, _sentences)
-
-
-def _say_names(place: int) -> Talk:
-    return _join(place, _names)
+        return {kind: pool.map(functools.partial(_talk, kind), range(number)) for kind in KINDS}
 
 
 def _sentences(place: int, language: str) -> Iterator[Piece]:
@@ -87,8 +78,17 @@ def _names(place: int, language: str) -> Iterator[Piece]:
         yield samples[first : loud[-1] + 1 + margin], [word], pause_s
 
 
-def _join(place: int, say: Callable[[int, str], Iterator[Piece]]) -> Talk:
-    """Put pieces one behind the other, with a little noise all over."""
+# As the demo's models have heard sentences, with a noise that they have not, and word by word.
+KINDS: dict[str, tuple[Callable[[int, str], Iterator[Piece]], float]] = {
+    "sentences": (_sentences, 0.0),
+    "sentences in faint noise": (_sentences, FAINT),
+    "words one by one, in faint noise": (_names, FAINT),
+}
+
+
+def _talk(kind: str, place: int) -> Talk:
+    """Put pieces one behind the other."""
+    say, noise = KINDS[kind]
     language = list(NAMES)[place % len(NAMES)]
     parts: list[NDArray[np.float32]] = [np.zeros(round(0.4 * RATE), np.float32)]
     spans, done = [], len(parts[0])
@@ -96,8 +96,8 @@ def _join(place: int, say: Callable[[int, str], Iterator[Piece]]) -> Talk:
         spans += [((done + begin) / RATE, (done + end) / RATE) for begin, end in words]
         parts += [samples, np.zeros(round(pause_s * RATE), np.float32)]
         done += len(parts[-2]) + len(parts[-1])
-    noise = np.random.default_rng(place).normal(scale=1e-4, size=done)
-    joined = np.concatenate(parts) + noise
+    hiss = np.random.default_rng(place).normal(scale=noise, size=done)
+    joined = np.concatenate(parts) + hiss
     return Talk(np.round(np.clip(joined, -1, 1) * 32767).astype(np.int16), tuple(spans))
 
 
