@@ -1,43 +1,35 @@
-"""How many requests a server answers, how soon, and how soon text follows speech.
+"""How many requests a server answers, and how soon.
 
-    python benchmarks/serving.py RUN [--seconds 12] [--json out.json]
+    python benchmarks/serving.py RUN [--repeats 3] [--seconds 5] [--json out.json]
 
 Clips of 5 s of synthesised speech are sent by 1, 8, 32 and 128 clients, each of which sends the
 next when the last was answered; told to come again later (429), a client does. A request's time
 counts from its first try to its answer, so waiting is in it. `plain` is a server of one request at
-a time with the same model and both cores (benchmarks/plain_server.py). Then four people speak at
-once: how long after a word's end, known from the synthesis, the text first reaches its last letter,
-and how long until the word stands there as it stays.
+a time with the same model and both cores (benchmarks/plain_server.py). Both servers are up all the
+time and take turns, several times with each number of clients.
 Needs the extras `serve` and `demo`; RUN is best the demo's model, which knows these voices.
 """
 
 import argparse
 import asyncio
 import io
-import json
 import re
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import soundfile
 from publishing import print_table, publish
+from running_server import running, serve_command
 from spoken_words import RATE, Talk, make_talks
-from websockets.asyncio.client import connect
 
 from arborvox.report.document import Cell, Table
 
 CLIENTS = (1, 8, 32, 128)
 CLIP_S = 5.0
-FRAME_S = 0.05
-NUM_SPEAKERS = 4
+NUM_VOICES = 4
 MAIN = Path(__file__).parent
 
 
@@ -55,29 +47,17 @@ class Load:
         """Answers a second."""
         return len(self.times_s) / self.seconds
 
+    def __add__(self, other: "Load") -> "Load":
+        return Load(
+            self.seconds + other.seconds,
+            self.times_s + other.times_s,
+            self.num_retries + other.num_retries,
+            self.num_lost + other.num_lost,
+        )
+
     def percentile_s(self, share: float) -> float:
         """Return the time that a share of the requests did not exceed."""
         return float(np.percentile(self.times_s, share))
-
-
-@contextmanager
-def running(command: list[str]) -> Iterator[int]:
-    """Run a server and yield its port when it says that it serves."""
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stderr=log, stdout=subprocess.DEVNULL)
-        try:
-            while True:
-                log.seek(0)
-                if found := re.search(rb"http://[^:]+:(\d+)/ serves", log.read()):
-                    yield int(found[1])
-                    return
-                if process.poll() is not None:
-                    log.seek(0)
-                    sys.exit(log.read().decode())
-                time.sleep(0.1)
-        finally:
-            process.terminate()
-            process.wait()
 
 
 def make_request(port: int, clip: bytes, path: str) -> bytes:
@@ -129,72 +109,6 @@ async def press(port: int, clips: list[bytes], path: str, clients: int, seconds:
     return load
 
 
-@dataclass
-class Speaker:
-    """One talk as it was heard: how long after their ends words were shown."""
-
-    reached_s: list[float] = field(default_factory=list)  # as many letters as it takes
-    settled_s: list[float] = field(default_factory=list)  # the word itself, as it stays
-    num_words: int = 0
-
-
-async def speak(port: int, talk: Talk) -> Speaker:
-    """Send a talk as fast as it is spoken; note how long after its end each word is shown."""
-    heard = Speaker(num_words=len(talk.spans_s))
-    frame = round(FRAME_S * RATE)
-    shown: list[tuple[float, str]] = []  # of the running segment
-    async with connect(f"ws://127.0.0.1:{port}/v1/listen") as socket:
-        await socket.send(json.dumps({"config": {"sample_rate": RATE}}))
-        began_s = time.monotonic()
-
-        async def send() -> None:
-            for number, start in enumerate(range(0, len(talk.samples), frame), start=1):
-                await asyncio.sleep(began_s + number * FRAME_S - time.monotonic())
-                await socket.send(talk.samples[start : start + frame].tobytes())
-            await socket.send('{"eof": 1}')
-
-        sending = asyncio.create_task(send())
-        async for message in socket:
-            reply, now_s = json.loads(message), time.monotonic() - began_s
-            if "partial" in reply:
-                shown.append((now_s, reply["partial"]))
-                continue
-            _note_delays(heard, talk, reply["result"], [*shown, (now_s, reply["text"])])
-            shown.clear()
-        await sending
-    return heard
-
-
-def _note_delays(
-    heard: Speaker,
-    talk: Talk,
-    words: list[dict[str, Any]],
-    shown: list[tuple[float, str]],
-) -> None:
-    """Of each word of a result find the spoken one, and when its text was first there."""
-    num_letters = 0
-    for place, word in enumerate(words):
-        num_letters += len(word["word"])
-        overlaps = [
-            min(end_s, word["end"]) - max(start_s, word["start"]) for start_s, end_s in talk.spans_s
-        ]
-        best = int(np.argmax(overlaps))
-        if overlaps[best] <= 0:
-            continue
-        end_s = talk.spans_s[best][1]
-        reached_s = next(t for t, text in shown if len(text.replace(" ", "")) >= num_letters)
-        settled_s = next(
-            t for t, text in shown if text.split()[place : place + 1] == [word["word"]]
-        )
-        heard.reached_s.append(reached_s - end_s)
-        heard.settled_s.append(settled_s - end_s)
-
-
-async def speak_together(port: int, talks: list[Talk]) -> list[Speaker]:
-    """Let all of them speak at once."""
-    return list(await asyncio.gather(*(speak(port, talk) for talk in talks)))
-
-
 def make_clips(talks: list[Talk]) -> list[bytes]:
     """Cut talks into WAV files of five seconds."""
     clips, size = [], round(CLIP_S * RATE)
@@ -206,64 +120,68 @@ def make_clips(talks: list[Talk]) -> list[bytes]:
     return clips
 
 
-def describe(name: str, clients: int, load: Load, other: Load | None) -> tuple[Cell, ...]:
+def take_turns(
+    servers: dict[str, tuple[int, str]], clips: list[bytes], repeats: int, seconds: float
+) -> dict[str, dict[int, list[Load]]]:
+    """Press the servers in turn, again and again; what disturbs the machine disturbs them all."""
+    loads: dict[str, dict[int, list[Load]]] = {name: {} for name in servers}
+    for port, path in servers.values():
+        asyncio.run(press(port, clips, path, 2, 2.0))  # warm
+    for clients in CLIENTS:
+        for _ in range(repeats):
+            for name, (port, path) in servers.items():
+                load = asyncio.run(press(port, clips, path, clients, seconds))
+                loads[name].setdefault(clients, []).append(load)
+    return loads
+
+
+def describe(
+    name: str, clients: int, loads: list[Load], others: list[Load] | None
+) -> tuple[Cell, ...]:
     """Return a row of the table."""
-    times = [f"{load.percentile_s(share):.2f}" for share in (50, 95, 99)]
-    ratio = f"{load.per_second / other.per_second:.2f}" if other else ""
+    load = sum(loads, Load())
+    rates = [each.per_second for each in loads]
+    times = [f"{load.percentile_s(share):.3f}" for share in (50, 95, 99)]
     counts = (str(load.num_retries), str(load.num_lost))
-    return tuple(map(Cell, (str(clients), name, f"{load.per_second:.1f}", *times, *counts, ratio)))
+    ratio = f"{load.per_second / sum(others, Load()).per_second:.2f}" if others else ""
+    spread = f"{min(rates):.1f}–{max(rates):.1f}"
+    cells = (str(clients), name, f"{load.per_second:.1f}", spread, *times, *counts, ratio)
+    return tuple(map(Cell, cells))
 
 
-def main() -> None:
-    """Start the servers in turn and press them."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--seconds", type=float, default=12.0, help="of each number of clients")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    options = parser.parse_args()
-    talks = make_talks(NUM_SPEAKERS)
-    clips = make_clips(talks)
-    plain_command = [sys.executable, str(MAIN / "plain_server.py"), str(options.run), "0"]
-    ours_command = [sys.executable, "-m", "arborvox", "serve", str(options.run), "--port=0"]
-    ours_command += [f"--workers={options.workers}", "--parallel=16"]
-    loads: dict[str, dict[int, Load]] = {}
-    for name, command, path in (
-        ("plain", plain_command, "/"),
-        ("arborvox serve", ours_command, "/v1/audio/transcriptions"),
-    ):
-        with running(command) as port:
-            asyncio.run(press(port, clips, path, 2, 2.0))  # warm
-            loads[name] = {
-                clients: asyncio.run(press(port, clips, path, clients, options.seconds))
-                for clients in CLIENTS
-            }
-    with running(ours_command) as port:
-        heard = asyncio.run(speak_together(port, talks))
+def load_table(loads: dict[str, dict[int, list[Load]]]) -> Table:
+    """Put the servers side by side."""
     rows = [
         describe(name, clients, loads[name][clients], None if name == "plain" else plain)
         for clients in CLIENTS
         for plain in [loads["plain"][clients]]
         for name in loads
     ]
-    header = ("clients", "server", "answers a second", "p50 (s)", "p95 (s)", "p99 (s)")
-    load_table = Table((*header, "told to come again", "lost", "ratio to plain"), tuple(rows))
-    delays = {
-        "the text reaches its last letter": [d for speaker in heard for d in speaker.reached_s],
-        "it stands there as it stays": [d for speaker in heard for d in speaker.settled_s],
-    }
-    live_rows = [
-        (name, str(len(times)), *(f"{np.percentile(times, share):.2f}" for share in (50, 95, 99)))
-        for name, times in delays.items()
-    ]
-    live_header = ("after a word's end", "words", "p50 (s)", "p95 (s)", "p99 (s)")
-    live_table = Table(live_header, tuple(tuple(map(Cell, row)) for row in live_rows))
-    tables = {"load": load_table, "live": live_table}
-    for table in tables.values():
-        print_table(table)
+    header = ("clients", "server", "answers a second", "in each turn", "p50 (s)", "p95 (s)")
+    return Table((*header, "p99 (s)", "told to come again", "lost", "ratio to plain"), tuple(rows))
+
+
+def main() -> None:
+    """Start the servers and press them."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each turn")
+    parser.add_argument("--repeats", type=int, default=3, help="turns with each number of clients")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    clips = make_clips(make_talks(NUM_VOICES)["sentences"])
+    plain = [sys.executable, str(MAIN / "plain_server.py"), str(options.run), "0"]
+    ours = serve_command(options.run, f"--workers={options.workers}", "--parallel=16")
+    with running(plain) as plain_port, running(ours) as port:
+        servers = {
+            "plain": (plain_port, "/"),
+            "arborvox serve": (port, "/v1/audio/transcriptions"),
+        }
+        table = load_table(take_turns(servers, clips, options.repeats, options.seconds))
+    print_table(table)
     if options.json:
-        figures = {name: [round(t, 3) for t in sorted(times)] for name, times in delays.items()}
-        publish(options.json, tables, samples=figures)
+        publish(options.json, {"load": table})
 
 
 if __name__ == "__main__":

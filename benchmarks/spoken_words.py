@@ -1,6 +1,8 @@
-"""Synthesised speech of which the end of every word is known: spoken word by word."""
+"""Synthesised speech of which the end of every word is known: whole sentences, or word by word."""
 
+import functools
 import multiprocessing
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,12 +10,17 @@ import soxr
 from numpy.typing import NDArray
 
 from arborvox.corpora.espeak import ESPEAK_RATE_HZ, Espeak, Voice
+from arborvox.corpora.sentences import compose_sentences
+from arborvox.corpora.synthetic import make_speakers
 
 RATE = 16_000
 GAP_S, PAUSE_S = 0.05, 0.9  # between words, and after a sentence
 MARGIN_S = 0.04  # of silence kept around a word: a sharp edge would sound like a stop
 AUDIBLE = 0.01
+FAINT = 1e-4  # noise, as a share of full scale; espeak-ng itself is silent where it pauses
 WORDS_A_SENTENCE = 5
+SENTENCES = 6
+NEW = 1000  # a seed that no corpus was composed with: other sentences, the voices of the demo
 NAMES = {
     "es": "martes enero México Chile domingo octubre lunes Portugal Marruecos agosto Suecia "
     "viernes Noruega mayo Turquía Francia sábado abril Italia Perú",
@@ -22,6 +29,7 @@ NAMES = {
     "ro": "marți ianuarie Mexic Chile duminică octombrie luni Portugalia Maroc august Suedia "
     "vineri Norvegia mai Turcia Franța sâmbătă aprilie Italia Peru",
 }
+Piece = tuple[NDArray[np.float32], list[tuple[int, int]], float]  # its words, a pause behind it
 
 
 @dataclass(frozen=True)
@@ -32,38 +40,72 @@ class Talk:
     spans_s: tuple[tuple[float, float], ...]
 
 
-def make_talks(number: int) -> list[Talk]:
-    """Let so many voices say the names in turn, each in its own order."""
+def make_talks(number: int) -> dict[str, list[Talk]]:
+    """Let so many voices speak in each way, each of them its own words."""
     # espeak-ng moves the working directory, so it gets a process.
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.map(_make_talk, range(number))
+        return {kind: pool.map(functools.partial(_talk, kind), range(number)) for kind in KINDS}
 
 
-def _make_talk(place: int) -> Talk:
-    language = list(NAMES)[place % len(NAMES)]
-    words = NAMES[language].split()
-    order = np.random.default_rng(place).permutation(len(words))
+def _sentences(place: int, language: str) -> Iterator[Piece]:
+    """Speak new sentences with a voice of the demo; a word ends where the next begins."""
+    voice = make_speakers(language, 2, seed=0)[place % 2].voice
+    espeak = Espeak()
+    for sentence in compose_sentences(language, SENTENCES, max_words=14, seed=NEW + place):
+        speech = espeak.speak(sentence, voice, seed=1)
+        samples = _resampled(speech.pcm)
+        starts = [round(start * RATE / ESPEAK_RATE_HZ) for start in speech.word_starts]
+        words = []
+        for begin, behind in zip(starts, [*starts[1:], len(samples)], strict=True):
+            if len(loud := _loud(samples[begin:behind])):  # before a comma it is silent earlier
+                words.append((begin + int(loud[0]), begin + int(loud[-1]) + 1))
+        last = words[-1][1] + round(MARGIN_S * RATE)
+        yield samples[:last], words, PAUSE_S
+
+
+def _names(place: int, language: str) -> Iterator[Piece]:
+    """Speak names one after the other, with hardly a gap."""
+    names = NAMES[language].split()
+    order = np.random.default_rng(place).permutation(len(names))
     voice = Voice(language, ("f1", "m1")[place % 2], rate_wpm=150, pitch=50, pitch_range=50)
     espeak = Espeak()
-    pieces: list[NDArray[np.float32]] = [np.zeros(round(0.4 * RATE), np.float32)]
-    spans, done = [], len(pieces[0])
     for count, number in enumerate(order.tolist(), start=1):
-        word, begin, end = _trimmed(espeak.speak(words[number], voice, seed=1).pcm)
-        spans.append(((done + begin) / RATE, (done + end) / RATE))
-        gap_s = PAUSE_S if count % WORDS_A_SENTENCE == 0 else GAP_S
-        gap = np.zeros(round(gap_s * RATE), np.float32)
-        pieces += [word, gap]
-        done += len(word) + len(gap)
-    noise = np.random.default_rng(place).normal(scale=1e-4, size=done)
-    samples = np.concatenate(pieces) + noise
-    return Talk(np.round(np.clip(samples, -1, 1) * 32767).astype(np.int16), tuple(spans))
+        samples = _resampled(espeak.speak(names[number], voice, seed=1).pcm)
+        loud, margin = _loud(samples), round(MARGIN_S * RATE)
+        first = max(int(loud[0]) - margin, 0)
+        word = (int(loud[0]) - first, int(loud[-1]) + 1 - first)
+        pause_s = PAUSE_S if count % WORDS_A_SENTENCE == 0 else GAP_S
+        yield samples[first : loud[-1] + 1 + margin], [word], pause_s
 
 
-def _trimmed(pcm: bytes) -> tuple[NDArray[np.float32], int, int]:
-    """Return a word with a little of the silence around it, and where it begins and ends."""
+# As the demo's models have heard sentences, with a noise that they have not, and word by word.
+KINDS: dict[str, tuple[Callable[[int, str], Iterator[Piece]], float]] = {
+    "sentences": (_sentences, 0.0),
+    "sentences in faint noise": (_sentences, FAINT),
+    "words one by one, in faint noise": (_names, FAINT),
+}
+
+
+def _talk(kind: str, place: int) -> Talk:
+    """Put pieces one behind the other."""
+    say, noise = KINDS[kind]
+    language = list(NAMES)[place % len(NAMES)]
+    parts: list[NDArray[np.float32]] = [np.zeros(round(0.4 * RATE), np.float32)]
+    spans, done = [], len(parts[0])
+    for samples, words, pause_s in say(place, language):
+        spans += [((done + begin) / RATE, (done + end) / RATE) for begin, end in words]
+        parts += [samples, np.zeros(round(pause_s * RATE), np.float32)]
+        done += len(parts[-2]) + len(parts[-1])
+    hiss = np.random.default_rng(place).normal(scale=noise, size=done)
+    joined = np.concatenate(parts) + hiss
+    return Talk(np.round(np.clip(joined, -1, 1) * 32767).astype(np.int16), tuple(spans))
+
+
+def _resampled(pcm: bytes) -> NDArray[np.float32]:
     spoken = np.frombuffer(pcm, "<i2").astype(np.float32) / 32768
     samples: NDArray[np.float32] = soxr.resample(spoken, ESPEAK_RATE_HZ, RATE)
-    loud = np.flatnonzero(np.abs(samples) > AUDIBLE)
-    first = max(loud[0] - round(MARGIN_S * RATE), 0)
-    kept = samples[first : loud[-1] + 1 + round(MARGIN_S * RATE)]
-    return kept, int(loud[0] - first), int(loud[-1] + 1 - first)
+    return samples
+
+
+def _loud(samples: NDArray[np.float32]) -> NDArray[np.intp]:
+    return np.flatnonzero(np.abs(samples) > AUDIBLE)

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import itertools
 import os
 import re
 import signal
@@ -23,8 +24,26 @@ _CHARS_UTF8 = 1
 _END_PAUSE = 0x1000
 _PHONEMES_IPA = 0x02
 _PARAMETER_RATE, _PARAMETER_PITCH, _PARAMETER_RANGE = 1, 3, 4
+_EVENT_LIST_ENDS, _EVENT_WORD = 0, 1
+
+
+class _Event(ctypes.Structure):
+    """What espeak-ng tells beside the samples; of its last field only the size matters here."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("unique_identifier", ctypes.c_uint),
+        ("text_position", ctypes.c_int),
+        ("length", ctypes.c_int),
+        ("audio_position_ms", ctypes.c_int),
+        ("sample", ctypes.c_int),
+        ("user_data", ctypes.c_void_p),
+        ("id", ctypes.c_char * 8),
+    )
+
+
 _SYNTH_CALLBACK = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
+    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event)
 )
 
 _NO_SUCH_VOICE = 3  # exit code of the child that speaks
@@ -66,10 +85,14 @@ class Voice:
 
 @dataclass(frozen=True)
 class Speech:
-    """A spoken sentence: 16-bit mono samples at ESPEAK_RATE_HZ, and its phones."""
+    """A spoken sentence: 16-bit mono samples at ESPEAK_RATE_HZ, its phones, where words begin.
+
+    What espeak-ng says in one breath, such as an article and its noun, can be one word to it.
+    """
 
     pcm: bytes
     phones: tuple[str, ...]
+    word_starts: tuple[int, ...]  # samples
 
 
 class SpeechError(Exception):
@@ -159,6 +182,7 @@ class Espeak:
                 "pip install --force-reinstall espeakng-loader."
             )
         self._chunks: list[bytes] = []
+        self._word_starts: list[int] = []
         self._callback = _SYNTH_CALLBACK(self._receive)  # kept: ctypes does not keep it alive
         self._library.espeak_SetSynthCallback(self._callback)
 
@@ -169,11 +193,11 @@ class Espeak:
             raise SpeechError(f"no voice {voice.language}+{voice.variant}")
         if status != 0:
             raise SpeechError(f"espeak-ng ended with code {status}")
-        transcription, _, pcm = answer.partition(b"\n")
+        transcription, starts, pcm = answer.split(b"\n", 2) if answer else (b"", b"", b"")
         phones = split_phones(transcription.decode("utf-8"))
         if not phones or not any(pcm):
             raise SpeechError("nothing to pronounce")
-        return Speech(pcm, phones)
+        return Speech(pcm, phones, tuple(map(int, starts.split())))
 
     def transcribe(self, sentence: str) -> str:
         """What the current voice reads in a sentence, as espeak-ng writes it (see split_phones)."""
@@ -199,7 +223,7 @@ class Espeak:
         return True
 
     def _speak_here(self, sentence: str, voice: Voice, seed: int) -> bytes:
-        """Speak in this process: the transcription, a line feed, the samples."""
+        """Speak in this process: the transcription, where words begin, the samples; a line each."""
         if not self.select(voice):
             os._exit(_NO_SUCH_VOICE)
         transcription = self.transcribe(sentence)
@@ -209,11 +233,15 @@ class Espeak:
         flags = _CHARS_UTF8 | _END_PAUSE
         self._library.espeak_Synth(text, len(text) + 1, 0, 0, 0, flags, None, None)
         self._library.espeak_Synchronize()
-        return transcription.encode() + b"\n" + b"".join(self._chunks)
+        starts = " ".join(map(str, self._word_starts))
+        return f"{transcription}\n{starts}\n".encode() + b"".join(self._chunks)
 
-    def _receive(self, samples: Any, num_samples: int, _events: Any) -> int:
+    def _receive(self, samples: Any, num_samples: int, events: Any) -> int:
         if samples and num_samples > 0:
             self._chunks.append(ctypes.string_at(samples, 2 * num_samples))
+        for event in itertools.takewhile(lambda each: each.type != _EVENT_LIST_ENDS, events):
+            if event.type == _EVENT_WORD:
+                self._word_starts.append(event.sample)
         return 0  # go on
 
 

@@ -51,10 +51,16 @@ class PauseCutter:
 
     @property
     def running(self) -> SpeechSegment | None:
-        """What was said since the last pause, if anything."""
+        """What was said since the last pause, if anything; of quiet behind it a margin at most."""
         if self._begin is None:
             return None
-        return self._cut_out(self._begin, self.num_samples)
+        end = self._end_of_running() if self.is_quiet else self.num_samples
+        return self._cut_out(self._begin, end)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether `running` is the segment that it will be unless somebody goes on speaking."""
+        return self._begin is not None and self._num_quiet * self._hop >= self._margin
 
     def push(self, block: Samples) -> list[SpeechSegment]:
         """Take the next samples; return the segments that they have ended."""
@@ -111,12 +117,16 @@ class PauseCutter:
         """End the running segment, with a margin of the quiet behind it."""
         if self._begin is None:
             return []
-        quiet = max(self._num_quiet * self._hop - self._margin, 0)
-        begin, end = self._begin, max(self._heard - quiet, self._begin)
+        begin, end = self._begin, self._end_of_running()
         self._begin = None
         if self._num_loud * HOP_S < MIN_SPEECH_S and self._num_hops * HOP_S >= MIN_SPEECH_S:
             return []  # a click
         return [self._cut_out(begin, end)]
+
+    def _end_of_running(self) -> int:
+        """Where the running segment ends if nothing more is said."""
+        quiet = max(self._num_quiet * self._hop - self._margin, 0)
+        return max(self._heard - quiet, self._begin or 0)
 
     def _let_go(self) -> None:
         """Forget what no segment can hold any more."""

@@ -49,18 +49,18 @@ class Child:
         pid: int | None = self._process.pid
         return pid
 
-    async def send(self, message: Any) -> None:
-        """Give it something to do."""
-        await self._wait(lambda: self._pipe.send(message))
-
     async def receive(self) -> Any:
         """Wait for its next answer."""
         return await self._wait(self._pipe.recv)
 
     async def ask(self, message: Any) -> Any:
-        """Give it something to do and wait for the one answer."""
-        await self.send(message)
-        return await self.receive()
+        """Give it something to do and wait for the first answer."""
+
+        def work() -> Any:  # in one go: each time that a thread is handed something costs
+            self._pipe.send(message)
+            return self._pipe.recv()
+
+        return await self._wait(work)
 
     def end(self) -> None:
         """End it, whatever it is doing."""

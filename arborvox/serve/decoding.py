@@ -93,10 +93,10 @@ class Decoders:
         child = self._idle.pop() if self._idle else Child(decode_files)
         is_sound = False
         try:
-            await child.send(task)
+            answer = child.ask(task)
             while True:
                 async with asyncio.timeout(SLOWEST_S):
-                    part = await child.receive()
+                    part = await answer
                 if isinstance(part, Refusal):
                     is_sound = True
                     raise UnreadableRecording(part.sentence)
@@ -105,6 +105,7 @@ class Decoders:
                     yield part
                     return
                 yield part
+                answer = child.receive()
         except ChildDied:
             raise UnreadableRecording("damaged: its decoder broke down") from None
         except TimeoutError:

@@ -140,6 +140,7 @@ class Session:
         self._num_given = 0
         self._partial = ""
         self._next_draft_s = 0.0
+        self._foreseen: tuple[SpeechSegment, Heard] | None = None
 
     async def hear(self, data: bytes, *, in_hurry: bool) -> dict[str, Any]:
         """Take samples; return a result if they end a segment, else what was said so far."""
@@ -150,16 +151,33 @@ class Session:
             self._partial = ""
             return await self._result(ended)
         running = self._cutter.running
-        loop = asyncio.get_running_loop()
         if running is None:
             self._partial = ""
-        elif not in_hurry and loop.time() >= self._next_draft_s:
-            began_s = loop.time()
-            heard = await self._service.recognize(self._draft, running, DRAFT)
-            took_s = loop.time() - began_s
-            self._partial = heard.segment.text
-            self._next_draft_s = began_s + max(DRAFT_EVERY_S, DRAFT_SHARE * took_s)
+        elif not in_hurry:
+            await self._look_ahead(running)
         return {"partial": self._partial}
+
+    async def _look_ahead(self, running: SpeechSegment) -> None:
+        """Write down what is being said, if it is time to; after a little quiet, for good."""
+        if self._cutter.is_quiet:  # the pause is not long enough yet, but its result is known
+            heard = await self._finished(running)
+            self._foreseen, self._partial = (running, heard), heard.segment.text
+            return
+        loop = asyncio.get_running_loop()
+        if (began_s := loop.time()) < self._next_draft_s:
+            return
+        heard = await self._service.recognize(self._draft, running, DRAFT)
+        took_s = loop.time() - began_s
+        self._partial = heard.segment.text
+        self._next_draft_s = began_s + max(DRAFT_EVERY_S, DRAFT_SHARE * took_s)
+
+    async def _finished(self, speech: SpeechSegment) -> Heard:
+        """Recognize a segment, unless that was done when the quiet behind it began."""
+        if self._foreseen is not None:
+            known, heard = self._foreseen
+            if (known.start_s, len(known.samples)) == (speech.start_s, len(speech.samples)):
+                return heard
+        return await self._service.recognize(self._wishes, speech, LIVE)
 
     async def finish(self) -> dict[str, Any]:
         """Return the result of what was said since the last one."""
@@ -184,7 +202,7 @@ class Session:
         return resampled
 
     async def _result(self, ended: Sequence[SpeechSegment]) -> dict[str, Any]:
-        jobs = (self._service.recognize(self._wishes, speech, LIVE) for speech in ended)
+        jobs = (self._finished(speech) for speech in ended)
         return _as_vosk(await asyncio.gather(*jobs), self._wishes.alternatives)
 
 

@@ -147,6 +147,20 @@ def test_speech_does_not_depend_on_what_was_said_before(espeak: Espeak) -> None:
     assert espeak.speak(sentence, voice, seed=7) == first
 
 
+def test_words_begin_where_the_sound_says(espeak: Espeak) -> None:
+    """Before a comma it is silent, and the next word begins behind the silence."""
+    speech = espeak.speak("Martes, Marruecos, peso chileno.", plain_voice("es"), seed=1)
+    samples = np.abs(np.frombuffer(speech.pcm, "<i2")).astype(np.float64)
+    assert len(speech.word_starts) == 4
+    assert list(speech.word_starts) == sorted(speech.word_starts)
+    silence = round(0.05 * ESPEAK_RATE_HZ)
+    for start in speech.word_starts[1:3]:
+        assert samples[start - silence : start].max() < 0.05 * samples.max()
+        assert samples[start : start + 3 * silence].max() > 0.1 * samples.max()
+    one = espeak.speak("Martes.", plain_voice("es"), seed=1)
+    assert one.word_starts == (0,)
+
+
 def test_voices_have_different_spectra(espeak: Espeak) -> None:
     spectra = []
     for variant in ("f2", "f5", "m3", "m7"):

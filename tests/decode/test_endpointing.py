@@ -102,3 +102,25 @@ def test_what_is_running_is_there_to_be_heard() -> None:
     assert np.array_equal(running.samples, samples[:RATE])
     assert len(cutter.push(samples[RATE:])) == 1
     assert cutter.running is None
+
+
+def test_after_a_little_quiet_the_segment_is_known() -> None:
+    """Unless somebody goes on, what is running then is what the end of the pause gives out."""
+    samples = talk((1.0, 0.9), (2.0, 0.42), (1.0, 0.8))
+    cutter = PauseCutter(RATE, 6.0)
+    foreseen: list[SpeechSegment] = []
+    ended: list[SpeechSegment] = []
+    for start in range(0, len(samples), 90):
+        found = cutter.push(samples[start : start + 90])
+        ended += found
+        if cutter.is_quiet:
+            running = cutter.running
+            assert running is not None
+            foreseen.append(running)
+        for segment in found:
+            assert segment.start_s == foreseen[-1].start_s
+            assert np.array_equal(segment.samples, foreseen[-1].samples)
+    assert len(ended) == 2
+    # The two, and the half of the second one, which somebody paused in for less than a pause.
+    assert len({(each.start_s, len(each.samples)) for each in foreseen}) == 3
+    assert not cutter.is_quiet

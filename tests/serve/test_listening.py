@@ -86,6 +86,16 @@ def test_what_was_said_grows_while_it_is_said(server: RunningServer) -> None:
     assert 0 == lengths[0] < lengths[1] < lengths[2]
 
 
+@pytest.mark.parametrize("model", ["plain", "tree"])  # whose draft is, and is not, its final search
+def test_before_a_pause_is_over_its_text_is_there(server: RunningServer, model: str) -> None:
+    replies = asyncio.run(like_vosk(server, speech(8.0), RATE, 0.05, model=model))
+    pauses = [n for n, reply in enumerate(replies[:-1]) if "text" in reply]
+    assert len(pauses) == 2
+    for place in pauses:
+        before = [reply.get("partial") for reply in replies[place - 3 : place]]
+        assert before == 3 * [replies[place]["text"]]
+
+
 def test_alternatives_have_vosks_shape(server: RunningServer) -> None:
     replies = asyncio.run(
         like_vosk(server, speech(2.0), RATE, 0.5, model="plain", max_alternatives=3)
