@@ -27,7 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class ItemConflict(ApiError):
+class ItemConflictError(ApiError):
     """Somebody else was faster; the answer holds what stands there now."""
 
     def __init__(self, sentence: str, item: Item) -> None:
@@ -81,7 +81,7 @@ class Bench:
         try:
             return await loop.run_in_executor(self._threads, lambda: work(*arguments, **more))
         except Conflict as conflict:
-            raise ItemConflict(str(conflict), conflict.item) from None
+            raise ItemConflictError(str(conflict), conflict.item) from None
         except UnknownItem as error:
             raise ApiError(404, str(error), code="not_found") from None
         except ArborvoxError as error:
@@ -93,9 +93,7 @@ class Bench:
 
     async def withdraw(self, recording: str | None, speaker: str | None) -> dict[str, Any]:
         """Take a recording back, or a speaker's; return what is gone and who has heard it."""
-        return asdict(
-            await self.do(withdraw, self.project, recording=recording, speaker=speaker)
-        )
+        return asdict(await self.do(withdraw, self.project, recording=recording, speaker=speaker))
 
     async def start_learning(self) -> None:
         """Start a round in a process of its own."""

@@ -4,7 +4,7 @@ import hashlib
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -98,7 +98,7 @@ class Corrections:
         ids = set(asked.getlist("id"))
         found = [
             item
-            for item in await self.bench.do(self.project.items, state=cast("State | None", state))
+            for item in await self.bench.do(self.project.items, state=state)
             if asked.get("speaker") in (None, item.speaker)
             and (not ids or item.id in ids)
             and all(word in _folded(f"{item.id} {item.text}") for word in words)

@@ -161,7 +161,7 @@ class Hall:
 
 
 def _letters(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the letters or sounds beyond ASCII that a model writes; none of a script of hundreds."""
+    """Return the letters or sounds beyond ASCII that a model writes; none if they are hundreds."""
     units = tokenizer.units[tokenizer.num_special :]
     signs = {sign for unit in units for sign in unit} if tokenizer.unit == "bpe" else set(units)
     letters = sorted(sign for sign in signs if not sign.isascii() and sign != WORD_START)
