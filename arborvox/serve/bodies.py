@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from starlette.requests import Request
 
 from arborvox.serve.refusals import ApiError
@@ -13,11 +13,43 @@ MOST_BYTES = 256 << 10
 T = TypeVar("T")
 
 
+class Nothing(BaseModel):
+    """A request that says by its address alone what it wants."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Change(Nothing):
+    """What somebody does to an utterance, and as which revision it was seen."""
+
+    revision: int
+    author: str = ""
+
+
+class Correction(Change):
+    """Its text."""
+
+    text: str
+
+
+class Withdrawn(Nothing):
+    """One of the two."""
+
+    recording: str | None = None
+    speaker: str | None = None
+
+
+class Choice(Nothing):
+    """Which model is meant: the one that somebody saw, not one that came meanwhile."""
+
+    model: str
+
+
 async def read_body(request: Request, form: type[T]) -> T:
-    """Read a JSON object into a dataclass; a field that it does not have is refused."""
+    """Read a JSON object into one of the forms below; a field that it has not is refused."""
     limits: Limits = request.app.state.service.limits
     data = await receive_body(request.headers, request.receive, limits, MOST_BYTES)
-    return check_json(data, TypeAdapter(form, config=ConfigDict(extra="forbid", strict=True)))
+    return check_json(data, TypeAdapter(form))
 
 
 def check_json(data: bytes, form: TypeAdapter[T]) -> T:

@@ -3,7 +3,7 @@
 import hashlib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from starlette.requests import Request
@@ -13,33 +13,12 @@ from starlette.routing import Route
 from arborvox.errors import one_line
 from arborvox.project.items import State
 from arborvox.serve.bench import Bench, tell_item
-from arborvox.serve.bodies import read_body
+from arborvox.serve.bodies import Change, Correction, Withdrawn, read_body
 from arborvox.serve.refusals import ApiError, wrong
 
 STATES: tuple[State, ...] = ("draft", "confirmed", "skipped")
 USUAL_LIMIT, MOST_LIMIT = 50, 1000
 MOST_ASKED = 200  # characters of a search, a client's name
-
-
-@dataclass(frozen=True)
-class _Change:
-    """What somebody does to an utterance, and as which revision it was seen."""
-
-    revision: int
-    author: str = ""
-
-
-@dataclass(frozen=True)
-class _Correction(_Change):
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class _Withdrawal:
-    """One of the two."""
-
-    recording: str | None = None
-    speaker: str | None = None
 
 
 class Corrections:
@@ -130,25 +109,25 @@ class Corrections:
 
     async def save(self, request: Request) -> Response:
         """Confirm a text; it is on the disk when the answer comes."""
-        change = await read_body(request, _Correction)
+        change = await read_body(request, Correction)
         return await self._change(request, self.project.save, change, text=change.text)
 
     async def skip(self, request: Request) -> Response:
         """Set an utterance aside."""
-        return await self._change(request, self.project.skip, await read_body(request, _Change))
+        return await self._change(request, self.project.skip, await read_body(request, Change))
 
     async def undo(self, request: Request) -> Response:
         """Take back the last change."""
-        return await self._change(request, self.project.undo, await read_body(request, _Change))
+        return await self._change(request, self.project.undo, await read_body(request, Change))
 
     async def withdraw(self, request: Request) -> Response:
         """Delete a recording, or all of a speaker's, and what came of it."""
-        asked = await read_body(request, _Withdrawal)
+        asked = await read_body(request, Withdrawn)
         if (asked.recording is None) == (asked.speaker is None):
             raise wrong("recording", "Name a recording or a speaker.")
         return JSONResponse(await self.bench.withdraw(asked.recording, asked.speaker))
 
-    async def _change(self, request: Request, do: Any, change: _Change, **more: str) -> Response:
+    async def _change(self, request: Request, do: Any, change: Change, **more: str) -> Response:
         item = await self.bench.do(
             do, _id(request), revision=change.revision, author=change.author, **more
         )

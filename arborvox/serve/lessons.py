@@ -1,25 +1,11 @@
 """/v1/project/learning: a round of learning, how it goes, and what comes of it."""
 
-from dataclasses import dataclass
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from arborvox.serve.bench import Bench
-from arborvox.serve.bodies import read_body
-
-
-@dataclass(frozen=True)
-class _Nothing:
-    """A request that says what it wants by its address."""
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """Which model is meant: what somebody saw, not what came meanwhile."""
-
-    model: str
+from arborvox.serve.bodies import Choice, Nothing, read_body
 
 
 class Lessons:
@@ -47,24 +33,24 @@ class Lessons:
 
     async def start(self, request: Request) -> Response:
         """Start a round, or go on with one that was stopped."""
-        await read_body(request, _Nothing)
+        await read_body(request, Nothing)
         await self.bench.start_learning()
         return JSONResponse(await self.bench.learning(), 202)
 
     async def stop(self, request: Request) -> Response:
         """Stop the round."""
-        await read_body(request, _Nothing)
+        await read_body(request, Nothing)
         await self.bench.stop_learning()
         return JSONResponse(await self.bench.learning(), 202)
 
     async def accept(self, request: Request) -> Response:
         """Put the new model into use."""
-        choice = await read_body(request, _Choice)
+        choice = await read_body(request, Choice)
         await self.bench.accept(choice.model)
         return JSONResponse(await self.bench.learning())
 
     async def go_back(self, request: Request) -> Response:
         """Put the model into use that was before this one."""
-        choice = await read_body(request, _Choice)
+        choice = await read_body(request, Choice)
         await self.bench.go_back(choice.model)
         return JSONResponse(await self.bench.learning())

@@ -1,5 +1,6 @@
 """`arborvox serve` as a process of its own, and sounds to send it."""
 
+import http.client
 import io
 import os
 import re
@@ -71,6 +72,24 @@ class RunningServer:
         if self.process.poll() is None:
             self.process.send_signal(sign)
         return self.process.wait(timeout=60)
+
+
+def ask(
+    server: RunningServer,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> tuple[int, dict[str, str], bytes]:
+    """Make one request on a connection of its own."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    try:
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, named, answer.read()
+    finally:
+        connection.close()
 
 
 def speech(seconds: float, seed: int = 0, rate: int = RATE) -> np.ndarray:

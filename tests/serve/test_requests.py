@@ -12,30 +12,12 @@ from typing import Any
 import psutil
 import pytest
 from checkpoints import make_checkpoint
-from running_server import RunningServer, speech, wav
+from running_server import RunningServer, ask, speech, wav
 
 from arborvox.cli import app
 from arborvox.errors import ArborvoxError
 
 TOKEN = "a-token-of-enough-letters"
-
-
-def ask(
-    server: RunningServer,
-    method: str,
-    path: str,
-    body: bytes | None = None,
-    headers: dict[str, str] | None = None,
-) -> tuple[int, dict[str, str], bytes]:
-    """Make one request on a connection of its own."""
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
-    try:
-        connection.request(method, path, body, headers or {})
-        answer = connection.getresponse()
-        named = {name.lower(): value for name, value in answer.getheaders()}
-        return answer.status, named, answer.read()
-    finally:
-        connection.close()
 
 
 def form(data: bytes, name: str = "x.wav", **fields: str) -> tuple[bytes, dict[str, str]]:

@@ -128,6 +128,7 @@ export class Mending {
       return line;
     });
     at("history").replaceChildren(...lines);
+    at("no-history").hidden = lines.length > 0;
   }
 
   // --- changing ------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ export class Mending {
 }
 
 function factsOf(item) {
-  const facts = [item.id, item.speaker, clock(item.duration_s), item.split === "test" && t("in_test")];
+  const facts = [item.id, clock(item.duration_s), item.split === "test" && t("in_test")];
   return facts.filter(Boolean).join(" \u00b7 ");
 }
 
