@@ -6,6 +6,7 @@
     start_learning(folder); read_status(folder)      # a round of learning, and how it goes
     project.models.offer(); project.models.accept("001"); project.models.go_back()
     withdraw(project, speaker="ana")                 # hers, and everything made from it
+    draft_items(project)                             # the model in use hears what is not yet heard
 
 Nothing here knows of a server. Every method may be called from any thread; several processes may
 have the same project open. What goes wrong is an ArborvoxError with one sentence for the user;
@@ -13,6 +14,7 @@ Conflict (with `.item`, what stands there now) and UnknownItem are two of its ki
 is an OSError that names the file.
 """
 
+from arborvox.project.drafting import draft_items
 from arborvox.project.items import Change, Conflict, Item, Recording, Summary
 from arborvox.project.models import LearnedModel, Models
 from arborvox.project.progress import (
@@ -37,6 +39,7 @@ __all__ = [
     "Summary",
     "UnknownItem",
     "Withdrawal",
+    "draft_items",
     "is_learning",
     "is_project",
     "read_status",

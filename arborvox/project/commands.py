@@ -126,7 +126,7 @@ def learn_in_project(
 
 
 def _difference(model: LearnedModel) -> str:
-    low, high = 100 * model.low, 100 * model.high
+    low, high = 100 * model.difference_low, 100 * model.difference_high
     return f"{100 * model.difference:+.1f}, 95 %: {low:+.1f} to {high:+.1f}"
 
 

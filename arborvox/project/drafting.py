@@ -1,5 +1,6 @@
 """What the model in use hears in utterances that nobody has corrected yet."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from arborvox.config import DecodeConfig
@@ -21,7 +22,13 @@ def draft_items(project: Project, config: DecodeConfig | None = None) -> int:
     return write_drafts(project, name, load(model_path(project, name), config), items)
 
 
-def write_drafts(project: Project, name: str, recognizer: Recognizer, items: list[Item]) -> int:
+def write_drafts(
+    project: Project,
+    name: str,
+    recognizer: Recognizer,
+    items: list[Item],
+    tell: Callable[[int], None] = lambda done: None,
+) -> int:
     """Let a model hear utterances; return how many could be heard."""
     num_heard = 0
     with progress("drafting", len(items)) as advance:
@@ -38,6 +45,7 @@ def write_drafts(project: Project, name: str, recognizer: Recognizer, items: lis
             project.draft(name, drafts)
             num_heard += len(drafts)
             advance(len(items[first : first + AT_ONCE]))
+            tell(min(first + AT_ONCE, len(items)))
     return num_heard
 
 

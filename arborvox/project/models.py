@@ -25,16 +25,21 @@ class LearnedModel:
     offered: bool  # not worse than its parent
     verdict: Verdict
     metric: str  # CER, or PER for phones
-    parent_rate: float  # 0.25 are 25 %
+    parent_rate: float  # 0.25 are 25 %; each rate with its 95 % interval
+    parent_low: float
+    parent_high: float
     rate: float
-    difference: float  # rate - parent_rate, with its 95 % interval
     low: float
     high: float
+    difference: float  # rate - parent_rate, paired
+    difference_low: float
+    difference_high: float
+    p_value: float  # of the paired test
     num_test: int
     test_s: float
     train_s: float  # of corrected speech
     elapsed_s: float
-    heard: tuple[str, ...]  # recordings that it learned from or was chosen by
+    heard: tuple[str, ...]  # recordings that it, or a model before it, learned from
     num_withdrawn: int = 0  # recordings that it heard and that were withdrawn since
 
 

@@ -20,7 +20,10 @@ Stage = Literal["idle", "prepare", "train", "test", "draft", "done", "failed", "
 STATUS = "learning.json"
 OUTPUT = "learning.txt"  # what a round that a page has started says
 LOCK = ".learning.lock"
+ASKING_S = 2.0
 WORK = "work"  # of a round that is not finished
+
+_children: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def read_status(folder: Path) -> LearningStatus:
 
 def write_status(folder: Path, status: LearningStatus) -> None:
     """Tell how far it is."""
-    write_json_atomic(folder / STATUS, asdict(replace(status, process=os.getpid())))
+    write_json_atomic(folder / STATUS, asdict(status))
 
 
 def is_learning(folder: Path) -> bool:
@@ -58,7 +61,7 @@ def is_learning(folder: Path) -> bool:
     if not (folder / LOCK).exists():
         return False
     try:
-        with hold_learning(folder):
+        with hold(folder / LOCK, ""):
             return False
     except ArborvoxError:
         return True
@@ -71,7 +74,8 @@ def hold_learning(folder: Path) -> Iterator[None]:
         f"A round of learning is at work in {folder}; wait for it, or stop it with "
         f"`arborvox learn {folder} --stop`."
     )
-    with hold(folder / LOCK, refusal):
+    # Whoever asks whether somebody learns holds it for a moment, too.
+    with hold(folder / LOCK, refusal, patience_s=ASKING_S):
         yield
 
 
@@ -80,14 +84,18 @@ def start_learning(folder: Path) -> None:
     if is_learning(folder):
         raise ArborvoxError(f"A round of learning is at work in {folder} already.")
     make_folder(folder)
+    # So that whoever asks at once is not told of the round before.
+    write_status(folder, LearningStatus("prepare", message="starting"))
+    _children[:] = [child for child in _children if child.poll() is None]
     with (folder / OUTPUT).open("wb") as output:
-        subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-m", "arborvox", "learn", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    _children.append(child)  # whose end is asked for, so that it does not stay a zombie
 
 
 def stop_learning(folder: Path) -> bool:

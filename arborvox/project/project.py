@@ -218,14 +218,14 @@ class Project:
             if known:
                 self._log({"kind": "drafts", "model": model, "drafts": known})
 
-    def undrafted(self) -> list[Item]:
-        """List the open utterances that the model in use has not heard yet."""
+    def undrafted(self, model: str | None = None) -> list[Item]:
+        """List the open utterances that a model, or the one in use, has not heard yet."""
         with self.turn():
-            current = self.models.current
+            name = model or self.models.current
             return [
-                entry.item(current)
+                entry.item(name)
                 for entry in self.ledger.entries.values()
-                if current not in entry.drafts and not entry.stack
+                if name not in entry.drafts and not entry.stack
             ]
 
     # Inside.
