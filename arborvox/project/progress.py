@@ -23,7 +23,7 @@ LOCK = ".learning.lock"
 ASKING_S = 2.0
 WORK = "work"  # of a round that is not finished
 
-_children: list[subprocess.Popen[bytes]] = []
+_children: dict[Path, subprocess.Popen[bytes]] = {}  # by project: rounds that this process began
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def read_status(folder: Path) -> LearningStatus:
     told = LearningStatus()
     if path.is_file():
         told = read_form(path, LearningStatus, "delete it")
-    running = is_learning(folder)
+    running = is_learning(folder) or _is_starting(folder)
     if running and told.stage == "train":
         told = replace(told, done=_last_step(folder / WORK / "run" / "metrics.jsonl"))
     return replace(told, running=running)
@@ -81,21 +81,25 @@ def hold_learning(folder: Path) -> Iterator[None]:
 
 def start_learning(folder: Path) -> None:
     """Start a round in a process of its own, which goes on if this one ends."""
-    if is_learning(folder):
+    if is_learning(folder) or _is_starting(folder):
         raise ArborvoxError(f"A round of learning is at work in {folder} already.")
     make_folder(folder)
     # So that whoever asks at once is not told of the round before.
     write_status(folder, LearningStatus("prepare", message="starting"))
-    _children[:] = [child for child in _children if child.poll() is None]
     with (folder / OUTPUT).open("wb") as output:
-        child = subprocess.Popen(
+        _children[folder] = subprocess.Popen(
             [sys.executable, "-m", "arborvox", "learn", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    _children.append(child)  # whose end is asked for, so that it does not stay a zombie
+
+
+def _is_starting(folder: Path) -> bool:
+    """Whether a round that this process began is alive; it takes seconds to hold its lock."""
+    child = _children.get(folder)
+    return child is not None and child.poll() is None  # which also buries it
 
 
 def stop_learning(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 // The panel that learns: a button, how far it is, what came of it, and the way back.
 
 import { acceptModel, getLearning, goBack, startLearning, stopLearning } from "./project_api.js";
-import { duration, points, share, t } from "./words.js";
+import { duration, number, points, share, t } from "./words.js";
 
 const STEP_MS = 1000; // between looks at a round that goes on
 const at = (id) => document.getElementById(id);
@@ -78,10 +78,10 @@ function sentence({ status, model }) {
 
 function showComparison(newest, told) {
   const models = [
-    [newest.parent, newest.parent_rate],
-    [newest.name, newest.rate],
+    [newest.parent, newest.parent_rate, newest.parent_low, newest.parent_high],
+    [newest.name, newest.rate, newest.low, newest.high],
   ];
-  const lines = models.map(([name, value]) => {
+  const lines = models.map(([name, value, low, high]) => {
     const line = document.createElement("tr");
     const head = document.createElement("th");
     head.scope = "row";
@@ -89,15 +89,18 @@ function showComparison(newest, told) {
     if (name === told.model) head.append(` (${t("in_use")})`);
     const cell = document.createElement("td");
     cell.textContent = share(value);
-    line.append(head, cell);
+    const interval = document.createElement("td");
+    interval.textContent = t("from_to", { low: share(low), high: share(high) });
+    line.append(head, cell, interval);
     return line;
   });
   at("comparison").querySelector("tbody").replaceChildren(...lines);
   at("rate-name").textContent = t(newest.metric === "PER" ? "rate_sounds" : "rate_letters");
   const facts = {
     difference: points(newest.difference),
-    low: points(newest.low),
-    high: points(newest.high),
+    low: points(newest.difference_low),
+    high: points(newest.difference_high),
+    p: number(newest.p_value),
     count: newest.num_test,
     test: duration(newest.test_s),
     train: duration(newest.train_s),

@@ -98,18 +98,23 @@ export class Mending {
     const isBegun = draft && draft.text !== item.text;
     if (draft && !isBegun) this.drafts.forget(item.id);
     at("text").value = isBegun ? draft.text : item.text;
-    at("text").lang = item.language;
+    // A language without a code (x-name) tells a screen reader nothing.
+    if (item.language.startsWith("x-")) at("text").removeAttribute("lang");
+    else at("text").lang = item.language;
     at("item-state").textContent = stateOf(item, isBegun);
     at("undo").disabled = item.state === "draft" && !this.done.length;
     at("withdraw-speaker").hidden = !item.speaker;
     if (isBegun && draft.revision !== item.revision) this.showConflict(item);
     if (at("more").open) await this.showHistory();
     if (focus) at("text").focus();
-    if (!isOther) return;
-    const sound = await getSound(item.id);
-    if (this.item?.id !== item.id) return; // another one has come meanwhile
+    if (isOther) this.playSound(item.id).catch(this.onProblem); // whoever types waits for no sound
+  }
+
+  async playSound(id) {
+    this.player.hide();
+    const sound = await getSound(id);
+    if (this.item?.id !== id) return; // another one has come meanwhile
     await this.player.show(sound);
-    this.player.play();
   }
 
   async showHistory() {

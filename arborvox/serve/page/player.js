@@ -27,7 +27,10 @@ export class Player {
     this.address = URL.createObjectURL(blob);
     this.audio.src = this.address;
     this.audio.playbackRate = Number(at("speed").value);
+    this.play();
+    const { address } = this;
     const sound = await decode(blob);
+    if (address !== this.address) return; // of another one by now
     const isDrawn = typeof sound !== "string";
     at("wave").hidden = !isDrawn;
     at("no-picture").hidden = isDrawn;
@@ -40,7 +43,7 @@ export class Player {
     this.audio.pause();
     this.audio.removeAttribute("src");
     if (this.address) URL.revokeObjectURL(this.address);
-    this.sound = null;
+    this.sound = this.address = null;
   }
 
   redraw() {

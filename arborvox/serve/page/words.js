@@ -41,6 +41,10 @@ export function points(difference) {
   return new Intl.NumberFormat(words.lang, style).format(100 * difference);
 }
 
+export function number(value) {
+  return new Intl.NumberFormat(words.lang, { maximumSignificantDigits: 2 }).format(value);
+}
+
 export function duration(seconds) {
   const isLong = seconds >= 60;
   const style = { style: "unit", unit: isLong ? "minute" : "second", maximumFractionDigits: isLong ? 1 : 0 };
