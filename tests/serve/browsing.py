@@ -79,6 +79,18 @@ class Visit:
         assert self.hosts == {self.own_host}
 
 
+def visit_project(browser: Any, server: RunningServer, **settings: Any) -> Visit:
+    """Open the page of a project with the utterance that it proposes."""
+    visit = Visit(browser, server, "/project", **settings)
+    visit.page.wait_for_selector("#item:not([hidden])")
+    return visit
+
+
+def open_item(page: Any) -> str:
+    """Return the id of the utterance that the page has open."""
+    return str(page.inner_text("#item-facts").split(" · ")[0])
+
+
 def violations(page: Any) -> list[str]:
     """Ask axe-core what is in the way of people who see or move otherwise."""
     from axe_playwright_python.sync_playwright import Axe

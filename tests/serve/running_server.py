@@ -21,12 +21,14 @@ ADDRESS = re.compile(rb"http://(\S+?):(\d+)/ serves")
 class RunningServer:
     """A server with tiny models, its log, and its scratch folder."""
 
-    def __init__(self, arguments: Sequence[str], folder: Path, **environment: str) -> None:
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, port: int = 0, **environment: str
+    ) -> None:
         """Start it and wait until it says where it is."""
         self.scratch = folder / "scratch"
         self.scratch.mkdir(parents=True, exist_ok=True)
         self.log_path = folder / "log.jsonl"
-        command = [sys.executable, "-m", "arborvox", "serve", *arguments, "--port=0"]
+        command = [sys.executable, "-m", "arborvox", "serve", *arguments, f"--port={port}"]
         settings = {
             "OMP_NUM_THREADS": "1",
             "TMPDIR": str(self.scratch),

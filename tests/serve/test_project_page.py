@@ -12,26 +12,17 @@ from browsing import (
     PHONE,
     Visit,
     needs_chromium,
+    open_item,
     opened_browser,
     playwright,
     violations,
+    visit_project,
 )
-from running_server import RunningServer, ask
-from tiny_project import make_model, make_project
-
-from arborvox.project import Project
+from running_server import ask
+from tiny_project import Tales
 
 pytestmark = needs_chromium
 PAGE = Path(__file__).parents[2] / "arborvox" / "serve" / "page"
-
-
-class Tales:
-    """A project, what is really said in it, and its server."""
-
-    def __init__(self, folder: Path) -> None:
-        run = make_model(folder / "first")
-        self.project, self.said = make_project(folder / "tales", run, num_each=14)
-        self.server = RunningServer([f"--project={self.project.folder}"], folder / "server")
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +36,6 @@ def tales(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tales]:
 def browser() -> Iterator[Any]:
     with opened_browser() as made:
         yield made
-
-
-def visit_project(browser: Any, tales: Tales, **settings: Any) -> Visit:
-    visit = Visit(browser, tales.server, "/project", **settings)
-    visit.page.wait_for_selector("#item:not([hidden])")
-    return visit
-
-
-def open_item(page: Any) -> str:
-    """Return the id of the utterance that the page has open."""
-    return str(page.inner_text("#item-facts").split(" · ")[0])
 
 
 def wait_for_other(page: Any, item: str) -> None:
@@ -95,7 +75,7 @@ def test_all_words_of_the_pages_are_there_and_used() -> None:
 
 
 def test_ten_are_corrected_by_keyboard_and_learned_from(browser: Any, tales: Tales) -> None:
-    visit = visit_project(browser, tales)
+    visit = visit_project(browser, tales.server)
     page, project = visit.page, tales.project
     assert page.evaluate("document.activeElement.id") == "text"
     assert violations(page) == []
@@ -180,7 +160,7 @@ def created(tales: Tales) -> int:
 
 
 def test_two_people_do_not_overwrite_each_other(browser: Any, tales: Tales) -> None:
-    ana, bo = (visit_project(browser, tales) for _ in range(2))
+    ana, bo = (visit_project(browser, tales.server) for _ in range(2))
     assert open_item(ana.page) != open_item(bo.page)
     # Both open the same one, from the list.
     item = tales.project.items(state="draft")[-1]
@@ -216,7 +196,9 @@ def test_two_people_do_not_overwrite_each_other(browser: Any, tales: Tales) -> N
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_in_light_and_dark(browser: Any, tales: Tales, scheme: str) -> None:
-    visit = visit_project(browser, tales, viewport=PHONE, color_scheme=scheme, has_touch=True)
+    visit = visit_project(
+        browser, tales.server, viewport=PHONE, color_scheme=scheme, has_touch=True
+    )
     page = visit.page
     # Letters that the keyboard lacks, a mark to combine among them, go where the cursor is.
     page.fill("#text", "ab")
@@ -232,7 +214,7 @@ def test_it_fits_a_phone_in_light_and_dark(browser: Any, tales: Tales, scheme: s
 
 
 def test_a_speaker_is_withdrawn_after_a_question(browser: Any, tales: Tales) -> None:
-    visit = visit_project(browser, tales)
+    visit = visit_project(browser, tales.server)
     page, project = visit.page, tales.project
     item = project.items(state="draft")[0]
     speaker = str(item.speaker)
@@ -257,18 +239,3 @@ def test_a_speaker_is_withdrawn_after_a_question(browser: Any, tales: Tales) -> 
     page.wait_for_selector("#confirm", state="hidden")
     assert "never sent" not in page.evaluate("JSON.stringify({...localStorage})")
     visit.leave()
-
-
-def test_a_server_that_is_gone_costs_no_text(browser: Any, tmp_path: Path) -> None:
-    tales = Tales(tmp_path)
-    visit = visit_project(browser, tales)
-    item = open_item(visit.page)
-    assert tales.server.stop() == 0
-    visit.page.keyboard.press("Control+a")
-    visit.page.keyboard.type("a d")
-    visit.page.keyboard.press("Enter")
-    visit.page.wait_for_selector("#notice:not([hidden])")
-    assert "cannot be reached" in visit.page.inner_text("#notice")
-    assert visit.page.input_value("#text") == "a d"
-    assert Project.open(tales.project.folder).item(item).revision == 0
-    visit.context.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 from checkpoints import make_checkpoint
+from running_server import RunningServer
 from tiny_corpus import PHONES, RATE, tone
 
 from arborvox.project import Project
@@ -14,7 +15,6 @@ from arborvox.project.drafting import draft_items
 # Two letters that keyboards lack, and a mark that stands on others.
 UNITS = ("<eos>", "<unk>", " ", *PHONES, "ɛ", "ŋ", "\u0301")
 SPEAKERS = ("ana", "bo")
-AUTHOR = "carla"
 
 
 def make_model(folder: Path) -> Path:
@@ -43,8 +43,21 @@ def make_project(folder: Path, run: Path, num_each: int = 8) -> tuple[Project, d
     return project, said
 
 
-def confirm_all(project: Project, said: dict[str, str]) -> None:
-    """Correct everything, as a patient person would."""
-    for item in project.items():
-        if item.state == "draft":
-            project.save(item.id, said[item.id], revision=item.revision, author=AUTHOR)
+class Tales:
+    """A project, what is really said in it, and its server."""
+
+    def __init__(self, folder: Path) -> None:
+        run = make_model(folder / "first")
+        self.project, self.said = make_project(folder / "tales", run, num_each=14)
+        self._folder = folder / "server"
+        self.server = RunningServer(self._arguments, self._folder)
+
+    @property
+    def _arguments(self) -> list[str]:
+        return [f"--project={self.project.folder}"]
+
+    def kill_and_start(self) -> None:
+        """Kill the server as a lost plug would, and start it again at the same address."""
+        self.server.process.kill()
+        self.server.process.wait()
+        self.server = RunningServer(self._arguments, self._folder, self.server.port)
