@@ -177,7 +177,7 @@ def first_recipe(options: argparse.Namespace, seed: int) -> Recipe:
         },
         "train": {
             "batch_s": 40,
-            "max_epochs": 40,
+            "max_epochs": 25,
             "schedule": "cosine",
             "learning_rate": 2e-3,
             "warmup_steps": 30,
@@ -227,7 +227,7 @@ def compare(runs: list[dict[str, Path]], first: str, second: str) -> Difference:
 
 def _counts(runs: list[dict[str, Path]], by: str) -> dict[str, IntTable]:
     """Count the errors of each utterance, a table a seed."""
-    tables = {}
+    tables: dict[str, IntTable] = {}
     for seed, files in enumerate(runs):
         found = sorted(read_hypotheses(files[by]).transcriptions, key=lambda member: member.id)
         tables |= count_by_language({str(seed): found}, Metric.cer)
@@ -245,10 +245,10 @@ def main() -> None:
     parser.add_argument("--by", default=",".join(values_of(Proposal)))
     parser.add_argument("--first-s", type=float, default=300.0)
     parser.add_argument("--budget-s", type=float, default=600.0)
-    parser.add_argument("--pool-s", type=float, default=3600.0)
-    parser.add_argument("--test-s", type=float, default=900.0)
+    parser.add_argument("--pool-s", type=float, default=2400.0)
+    parser.add_argument("--test-s", type=float, default=600.0)
     parser.add_argument("--dev-s", type=float, default=120.0)
-    parser.add_argument("--speech-s", type=float, default=12_000.0, help="heard by each learning")
+    parser.add_argument("--speech-s", type=float, default=9_000.0, help="heard by each learning")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.cache = options.cache or options.work / "states"
