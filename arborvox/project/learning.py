@@ -47,7 +47,7 @@ from arborvox.project.project import CORRECTED, Project, table_text
 from arborvox.project.vocabulary import write_vocabulary
 from arborvox.project.withdrawal import CACHE
 from arborvox.recognizer import load
-from arborvox.score import Comparison, compare_hypotheses, read_hypotheses
+from arborvox.score import Comparison, Difference, compare_hypotheses, read_hypotheses
 from arborvox.train import train
 from arborvox.typed_json import read_form
 
@@ -228,9 +228,7 @@ class _Round:
         compared = comparison.metrics[metric]
         found = compared.differences[0].pooled
         old, new = (scores.pooled.rate for scores in compared.scores)
-        verdict: Verdict = "same"
-        if found.is_significant:
-            verdict = "worse" if found.estimate.value > 0 else "better"
+        verdict = judge(found)
         told = LearnedModel(
             name=self.plan.model,
             parent=self.plan.parent,
@@ -273,6 +271,13 @@ class _Round:
                 items,
                 lambda done: self.status.tell("draft", "writing new drafts", done, len(items)),
             )
+
+
+def judge(found: Difference) -> Verdict:
+    """Say what the paired test says of a model; one that is not worse may be offered."""
+    if not found.is_significant:
+        return "same"
+    return "worse" if found.estimate.value > 0 else "better"
 
 
 class _Status:

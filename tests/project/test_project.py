@@ -179,7 +179,9 @@ def test_a_test_set_that_is_large_enough_stays_what_it_is() -> None:
     assert first == choose_sets(pieces, 0.0, 0.0)
     test_s = 10.0 * first.count("test")
     assert 300 <= test_s <= 310
-    speakers = {piece.speaker for piece, split in zip(pieces, first, strict=True) if split == "test"}
+    speakers = {
+        piece.speaker for piece, split in zip(pieces, first, strict=True) if split == "test"
+    }
     assert len(speakers) == 5
     assert "test" not in choose_sets(pieces, 2000.0, test_s)
 
