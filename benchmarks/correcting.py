@@ -8,7 +8,6 @@ python benchmarks/correcting.py DATA --encoder FOLDER --work WORK --json results
 """
 
 import argparse
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,26 +15,42 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from publishing import print_table, publish
 
-from arborvox.config import DecodeConfig, Recipe, validate_recipe
+from arborvox.config import Recipe, validate_recipe
 from arborvox.config.choices import Proposal, values_of
 from arborvox.console import set_verbosity
-from arborvox.decode.corpus_decoding import decode_manifest
+from arborvox.data import build_table
+from arborvox.decode.ctc import merge_repeats
 from arborvox.manifest import Utterance, load_manifest, split_file, write_cuts
+from arborvox.model.checkpoint import load_checkpoint
+from arborvox.model.precision import autocast
 from arborvox.project.going_on import go_on
 from arborvox.project.items import Item
 from arborvox.project.proposals import PROPOSALS, by_lot
 from arborvox.report.document import Cell, Table
 from arborvox.report.style import SERIES_COLORS
-from arborvox.score import Difference, Metric, paired_bootstrap, read_hypotheses
+from arborvox.score import (
+    Difference,
+    ErrorCounts,
+    Metric,
+    count_table,
+    paired_bootstrap,
+    split_units,
+)
 from arborvox.score.counts import IntTable
-from arborvox.score.rates import count_by_language
 from arborvox.tokens.building import build_tokenizer
 from arborvox.tokens.corpus import TextCorpus
 from arborvox.train import train
+from arborvox.training.interrupts import StopRequest
+from arborvox.training.loader import plain_orders
+from arborvox.training.preparation import TrainingData
+from arborvox.training.ranks import join_ranks
+from arborvox.training.states import keep_states
+from arborvox.vocabulary import EOS_ID, UNK_ID
 
-GREEDY = DecodeConfig(mode="ctc-greedy")
+PRECISION = "bf16"
 BEGIN, RANDOM = "begin", "random"
 NAMES = {
     BEGIN: "nothing",
@@ -75,13 +90,8 @@ class Simulation:
 
     def drafts(self, model: Path) -> list[Item]:
         """Let the first model hear the pool."""
-        pool = self.folder / "pool.jsonl.gz"
-        write_cuts(pool, self.pool)
-        out = self.folder / "pool.jsonl"
-        decode_manifest(model, pool, GREEDY, out)
-        lines = out.read_text(encoding="utf-8").splitlines()[1:]
-        heard = {entry["id"]: entry for entry in map(json.loads, lines)}
-        return [_item(u, heard[u.id]) for u in self.pool if u.id in heard]
+        heard = hear(model, self.pool, self.folder / "pool", self.cache)
+        return [_item(u, *heard[u.id]) for u in self.pool if u.id in heard]
 
     def correct(self, model: Path, items: list[Item], by: Proposal, budget_s: float) -> Path:
         """Correct as much as the budget allows, and learn from it."""
@@ -127,8 +137,63 @@ def choose(
     return {item.id for item in done}
 
 
-def simulate(options: argparse.Namespace, seed: int, amounts: Amounts) -> dict[str, Path]:
-    """Run one seed; return the hypotheses of the test set by way of choosing."""
+@torch.no_grad()
+def hear(
+    run: Path, utterances: Sequence[Utterance], folder: Path, cache: Path
+) -> dict[str, tuple[str, float]]:
+    """Return what a model writes by CTC's best labels, and its confidence, from cached states."""
+    loaded = load_checkpoint(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = folder / "cuts.jsonl.gz"
+    write_cuts(manifest, utterances)
+    tables = [
+        build_table(
+            folder / name,
+            source,
+            loaded.tokenizer,
+            source="",
+            max_duration_s=30.0,
+            unknown_id=UNK_ID,
+        )
+        for name, source in (("table", manifest), ("nothing", _nothing(folder)))
+    ]
+    encoder = loaded.model.encoder
+    with join_ranks() as ranks:
+        data = TrainingData(tables[0], tables[1], encoder.input, None, None)
+        data = keep_states(
+            data,
+            encoder,
+            cache,
+            speeds=(1.0,),
+            precision=PRECISION,
+            ranks=ranks,
+            stop=StopRequest(),
+        )
+        found = {}
+        for order in plain_orders(tables[0], 100.0):
+            batch = data.training_reader(None).read(order)
+            features, lens, _, _ = batch.inputs(ranks.device)
+            with autocast(ranks.device, PRECISION):
+                encoded, lens = loaded.model.encode(features, lens)
+                values, labels = loaded.model.ctc_log_probs(encoded).float().max(-1)  # (B, T')
+            blank = len(loaded.tokenizer)
+            for row, utterance in enumerate(batch.utterances):
+                length = int(lens[row])
+                spans = merge_repeats(labels[row, :length].numpy(), dropped=(blank, EOS_ID))
+                sure = [float(values[row, a:b].mean().exp()) for _, a, b in spans]
+                text = loaded.tokenizer.decode([token for token, _, _ in spans]).strip()
+                found[utterance.id] = (text, float(np.mean(sure)) if sure else 0.0)
+    return found
+
+
+def _nothing(folder: Path) -> Path:
+    path = folder / "nothing.jsonl.gz"
+    write_cuts(path, [])
+    return path
+
+
+def simulate(options: argparse.Namespace, seed: int, amounts: Amounts) -> dict[str, IntTable]:
+    """Run one seed; return the errors in each utterance of the test set by way of choosing."""
     folder = options.work / f"seed-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     chance = random.Random(seed)
@@ -137,23 +202,29 @@ def simulate(options: argparse.Namespace, seed: int, amounts: Amounts) -> dict[s
     first, rest = take(every, amounts.first)
     pool, _ = take(rest, amounts.pool)
     fixed = random.Random(0)  # the same for all seeds
+    held = {}
     for split, seconds in (("dev", amounts.dev), ("test", amounts.test)):
         found = load_manifest(options.data / split_file(split))
         fixed.shuffle(found)
-        write_cuts(folder / split_file(split), take(found, seconds)[0])
+        held[split] = take(found, seconds)[0]
+    write_cuts(folder / split_file("dev"), held["dev"])
     tokens = folder / "tokens.json"
     build_tokenizer(TextCorpus([options.data]), "char").save(tokens)
     recipe = first_recipe(options, seed)
     work = Simulation(folder, first, pool, recipe, options.cache, options.speech_s, seed)
     model = work.begin()
     items = work.drafts(model)
-    files = {}
+    tables = {}
     for by in (BEGIN, *options.by):
         trained = model if by == BEGIN else work.correct(model, items, by, amounts.budget)
-        out = folder / f"test-{by}.jsonl"
-        decode_manifest(trained, folder / split_file("test"), GREEDY, out)
-        files[by] = out
-    return files
+        heard = hear(trained, held["test"], folder / "test", options.cache)
+        tables[by] = count_table(
+            (split_units(u.text, Metric.cer), split_units(heard.get(u.id, ("", 0))[0], Metric.cer))
+            for u in held["test"]
+        )
+        rate = ErrorCounts.total(tables[by]).rate
+        print(f"seed {seed}, {NAMES[by]}: CER {100 * rate:.1f} %", flush=True)
+    return tables
 
 
 def first_recipe(options: argparse.Namespace, seed: int) -> Recipe:
@@ -177,13 +248,15 @@ def first_recipe(options: argparse.Namespace, seed: int) -> Recipe:
         },
         "train": {
             "batch_s": 40,
-            "max_epochs": 25,
+            "max_epochs": 30,
             "schedule": "cosine",
             "learning_rate": 2e-3,
             "warmup_steps": 30,
-            "evaluate_every": 50,
-            "save_every": 50,
+            "evaluate_every": 25,
+            "save_every": 25,
+            "regularize_below": 0.5,
             "average_best": 3,
+            "precision": PRECISION,
             "seed": seed,
         },
     }
@@ -199,9 +272,7 @@ def take(
     return list(utterances[:end]), list(utterances[end:])
 
 
-def _item(utterance: Utterance, heard: dict[str, object]) -> Item:
-    confidences = heard["confidences"]
-    assert isinstance(confidences, list)
+def _item(utterance: Utterance, text: str, confidence: float) -> Item:
     return Item(
         id=utterance.id,
         recording=utterance.id,
@@ -211,27 +282,22 @@ def _item(utterance: Utterance, heard: dict[str, object]) -> Item:
         end_s=utterance.duration_s,
         split="train",
         state="draft",
-        text=str(heard["text"]),
-        draft=str(heard["text"]),
-        confidence=float(np.mean(confidences)) if confidences else 0.0,
+        text=text,
+        draft=text,
+        confidence=confidence,
         revision=0,
         author="",
         time="",
     )
 
 
-def compare(runs: list[dict[str, Path]], first: str, second: str) -> Difference:
+Seeds = list[dict[str, IntTable]]
+
+
+def compare(seeds: Seeds, first: str, second: str) -> Difference:
     """Compare two ways on the test set, all seeds together, utterance by utterance."""
-    return paired_bootstrap(_counts(runs, first), _counts(runs, second)).pooled
-
-
-def _counts(runs: list[dict[str, Path]], by: str) -> dict[str, IntTable]:
-    """Count the errors of each utterance, a table a seed."""
-    tables: dict[str, IntTable] = {}
-    for seed, files in enumerate(runs):
-        found = sorted(read_hypotheses(files[by]).transcriptions, key=lambda member: member.id)
-        tables |= count_by_language({str(seed): found}, Metric.cer)
-    return tables
+    tables = [{str(n): of[by] for n, of in enumerate(seeds)} for by in (first, second)]
+    return paired_bootstrap(*tables).pooled
 
 
 def main() -> None:
@@ -261,12 +327,12 @@ def main() -> None:
     publish_runs(runs, options)
 
 
-def publish_runs(runs: list[dict[str, Path]], options: argparse.Namespace) -> None:
+def publish_runs(runs: Seeds, options: argparse.Namespace) -> None:
     """Print and write what came of it."""
     rows, samples = [], {}
     for by in (BEGIN, *options.by):
         found = compare(runs, RANDOM, by)
-        seeds = [compare([files], by, by).first for files in runs]
+        seeds = [ErrorCounts.total(of[by]).rate for of in runs]
         samples[by] = {"cer": found.second, "seeds": seeds, "less_random": vars(found.estimate)}
         against = found.estimate
         told = f"{100 * against.value:+.1f} ({100 * against.low:+.1f} to {100 * against.high:+.1f})"

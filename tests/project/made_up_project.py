@@ -1,4 +1,4 @@
-"""A project whose recordings are tones, one for each letter, so that a tiny model can learn them."""
+"""A project whose recordings are tones, one for each letter: a tiny model can learn them."""
 
 from collections.abc import Sequence
 from pathlib import Path
