@@ -18,14 +18,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from arborvox.config import (
     DecodeConfig,
     FolderCorpus,
     Recipe,
     load_resolved_recipe,
-    validate_recipe,
 )
 from arborvox.corpora import prepare
 from arborvox.decode.corpus_decoding import decode_manifest
@@ -35,6 +33,7 @@ from arborvox.manifest import append_cuts, load_manifest, split_file
 from arborvox.model.checkpoint import CONFIG, find_checkpoint, recipe_version
 from arborvox.processes import count_cores
 from arborvox.project.drafting import model_path, write_drafts
+from arborvox.project.going_on import expected_steps, go_on
 from arborvox.project.items import Item
 from arborvox.project.models import LEARNED, LearnedModel, Verdict
 from arborvox.project.progress import (
@@ -48,7 +47,7 @@ from arborvox.project.project import CORRECTED, Project, table_text
 from arborvox.project.vocabulary import write_vocabulary
 from arborvox.project.withdrawal import CACHE
 from arborvox.recognizer import load
-from arborvox.score import Comparison, compare_hypotheses, read_hypotheses
+from arborvox.score import Comparison, Difference, compare_hypotheses, read_hypotheses
 from arborvox.train import train
 from arborvox.typed_json import read_form
 
@@ -56,13 +55,6 @@ PLAN = "plan.json"
 # Fewer say nothing: neither what to learn, nor whether it was learned.
 FEWEST_TRAIN, FEWEST_TEST = 5, 3
 
-# How long: about as much speech whatever there is, but nothing too seldom or too often.
-SPEECH_S = 27_000.0
-FEWEST_EPOCHS, MOST_EPOCHS = 8, 60
-# A model that knows something already is changed more carefully than one that knows nothing.
-RATE_SHARE, MOST_RATE = 0.5, 1e-3
-WARMUP_SHARE = 0.05
-NUM_EVALUATIONS = 12
 # Sections of the parent's corpus that say how its texts were written.
 TEXT_KEYS = ("unit", "digits", "foreign", "harakat", "look_alikes")
 
@@ -101,6 +93,7 @@ class _Round:
         status.model = self.plan.model
         self.parent = find_checkpoint(model_path(project, self.plan.parent))
         self.began_s = time.monotonic()
+        self.num_steps = 0
 
     def run(self) -> LearnedModel:
         """Do what is left of the round."""
@@ -188,38 +181,24 @@ class _Round:
 
     def _recipe(self, before: Recipe, corpus: FolderCorpus) -> Recipe:
         """Return the parent's recipe, with the settings of a training that goes on."""
-        sections: dict[str, Any] = before.model_dump(mode="json")
-        config = before.train
-        speech_s = sum(u.duration_s for u in load_manifest(self.data / split_file("train")))
-        epochs = min(max(round(SPEECH_S / max(speech_s, 1.0)), FEWEST_EPOCHS), MOST_EPOCHS)
-        steps = max(round(speech_s * epochs / (config.batch_s * config.accumulate)), 1)
-        every = max(steps // NUM_EVALUATIONS, 1)
-        sections["name"] = f"{before.name.partition(', learned')[0]}, learned {self.plan.model}"
-        sections["corpus"] = corpus.model_dump(mode="json")
-        sections["variants"] = []
-        sections["features"]["cache"] = str((self.project.folder / CACHE).absolute())
-        sections["train"] |= {
-            "init_from": str(self.parent),
-            "max_epochs": epochs,
-            "max_steps": None,
-            "schedule": "cosine",
-            "learning_rate": RATE_SHARE * min(config.learning_rate, MOST_RATE),
-            "warmup_steps": round(WARMUP_SHARE * steps),
-            "regularize_below": None,
-            "freeze_steps": 0,
-            "evaluate_every": every,
-            "save_every": every,
-            "patience": None,
-            "seed": int(self.plan.model),
-        }
-        self.status.total_steps = steps
-        return validate_recipe(sections, name=str(self.parent / CONFIG))
+        train_s = sum(u.duration_s for u in load_manifest(self.data / split_file("train")))
+        recipe = go_on(
+            before,
+            self.parent,
+            name=f"{before.name.partition(', learned')[0]}, learned {self.plan.model}",
+            seed=int(self.plan.model),
+            train_s=train_s,
+            cache=self.project.folder / CACHE,
+            corpus=corpus,
+        )
+        self.num_steps = expected_steps(recipe, train_s)
+        return recipe
 
     def _train(self, recipe: Recipe) -> None:
         self.status.tell(
             "train",
             f"learning from {self.plan.train_s / 60:.1f} minutes of corrections",
-            total=self.status.total_steps,
+            total=self.num_steps,
         )
         tree = self.data / "tree.json"
         result = train(
@@ -249,9 +228,7 @@ class _Round:
         compared = comparison.metrics[metric]
         found = compared.differences[0].pooled
         old, new = (scores.pooled.rate for scores in compared.scores)
-        verdict: Verdict = "same"
-        if found.is_significant:
-            verdict = "worse" if found.estimate.value > 0 else "better"
+        verdict = judge(found)
         told = LearnedModel(
             name=self.plan.model,
             parent=self.plan.parent,
@@ -296,11 +273,18 @@ class _Round:
             )
 
 
+def judge(found: Difference) -> Verdict:
+    """Say what the paired test says of a model; one that is not worse may be offered."""
+    if not found.is_significant:
+        return "same"
+    return "worse" if found.estimate.value > 0 else "better"
+
+
 class _Status:
     """Tells how far a round is, in the file that pages look at."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.model, self.total_steps = folder, "", 0
+        self.folder, self.model = folder, ""
 
     def tell(self, stage: Stage, message: str, done: int = 0, total: int = 0) -> None:
         """Write it down."""

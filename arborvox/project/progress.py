@@ -68,14 +68,14 @@ def is_learning(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def hold_learning(folder: Path) -> Iterator[None]:
+def hold_learning(folder: Path, patience_s: float = ASKING_S) -> Iterator[None]:
     """Be the only one that learns in a project, or changes what learning reads."""
     refusal = (
         f"A round of learning is at work in {folder}; wait for it, or stop it with "
         f"`arborvox learn {folder} --stop`."
     )
     # Whoever asks whether somebody learns holds it for a moment, too.
-    with hold(folder / LOCK, refusal, patience_s=ASKING_S):
+    with hold(folder / LOCK, refusal, patience_s=patience_s):
         yield
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below, write_json_atomic
 from arborvox.processes import is_deserted
-from arborvox.project.log import Event
+from arborvox.project.log import PATIENCE_S, Event
 from arborvox.project.models import LEARNED
 from arborvox.project.progress import OUTPUT, STATUS, WORK, hold_learning
 from arborvox.typed_json import read_form
@@ -47,6 +47,12 @@ def withdraw(
                 for known in project.ledger.recordings.values()
                 if known.id == recording or (speaker is not None and known.speaker == speaker)
             }
+            # Whoever was killed while adding has left some that the log does not know.
+            gone |= {
+                f"{home.parent.name}/{home.name}"
+                for home in (project.folder / "audio").glob("*/*")
+                if f"{home.parent.name}/{home.name}" == recording or home.parent.name == speaker
+            }
             if not gone:
                 named = recording if speaker is None else speaker
                 kind = "recording" if speaker is None else "speaker"
@@ -69,7 +75,10 @@ def withdraw(
 def resume_withdrawal(project: "Project") -> None:
     """Finish a withdrawal that a killed process has begun."""
     if (project.folder / INTENT).exists():
-        with hold_learning(project.folder):
+        # Another process may be at it just now.
+        with hold_learning(project.folder, patience_s=PATIENCE_S):
+            if not (project.folder / INTENT).exists():
+                return
             _finish(project, set(read_form(project.folder / INTENT, list[str], "delete it")))
 
 
