@@ -82,12 +82,12 @@ def test_ten_are_corrected_by_keyboard_and_learned_from(browser: Any, tales: Tal
     visit.look("project")
     # The sound plays by itself, pauses and plays again, without leaving the text.
     sound = "document.getElementById('sound')"
-    page.wait_for_function(f"{sound}.currentTime > 0")
+    page.wait_for_function(f"() => {sound}.currentTime > 0")
     page.keyboard.press("F2")
     page.keyboard.press("Escape")
-    page.wait_for_function(f"{sound}.paused")
+    page.wait_for_function(f"() => {sound}.paused")
     page.keyboard.press("F4")
-    page.wait_for_function(f"!{sound}.paused")
+    page.wait_for_function(f"() => !{sound}.paused")
     done = []
     for number in range(10):
         item = open_item(page)
