@@ -58,6 +58,9 @@ async def _serve(config: ServeConfig, options: dict[str, Any], listener: socket.
         say(f"http://{shown}:{config.port}/ serves {names}; Ctrl+C stops it.")
         if bench is not None:
             say(f"http://{shown}:{config.port}/project corrects {bench.project.folder}.")
+            if missing := len(bench.project.undrafted()):
+                command = f"arborvox project draft {bench.project.folder}"
+                say(f"{missing} utterances have no draft yet; `{command}` writes them.")
         await server.serve(sockets=[listener])
         if bench is not None:
             bench.close()

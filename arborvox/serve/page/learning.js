@@ -52,7 +52,7 @@ export class Learning {
     const bar = at("learning-progress");
     bar.hidden = !status.running;
     bar.setAttribute("aria-label", t("learning_progress"));
-    if (status.total) bar.value = Math.min(1, status.done / status.total);
+    if (status.total) bar.value = status.done / status.total; // no more than 1 is shown
     else bar.removeAttribute("value");
     at("comparison").hidden = status.running || !newest;
     if (newest) showComparison(newest, told);
@@ -68,7 +68,8 @@ export class Learning {
 }
 
 function sentence({ status, model }) {
-  if (status.running) return t(`stage_${status.stage}`, status);
+  const done = Math.min(status.done, status.total); // the total of a training is an estimate
+  if (status.running) return t(`stage_${status.stage}`, { ...status, done });
   if (status.stage === "failed") return t("learning_failed", status);
   if (["idle", "done"].includes(status.stage)) {
     return t(status.stage === "done" && status.model === model ? "learning_in_use" : "learning_hint");
