@@ -13,33 +13,33 @@ MOST_BYTES = 256 << 10
 T = TypeVar("T")
 
 
-class Nothing(BaseModel):
+class EmptyBody(BaseModel):
     """A request that says by its address alone what it wants."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Change(Nothing):
+class ItemChange(EmptyBody):
     """What somebody does to an utterance, and as which revision it was seen."""
 
     revision: int
     author: str = ""
 
 
-class Correction(Change):
+class ItemCorrection(ItemChange):
     """Its text."""
 
     text: str
 
 
-class Withdrawn(Nothing):
+class Withdrawn(EmptyBody):
     """One of the two."""
 
     recording: str | None = None
     speaker: str | None = None
 
 
-class Choice(Nothing):
+class ModelChoice(EmptyBody):
     """Which model is meant: the one that somebody saw, not one that came meanwhile."""
 
     model: str

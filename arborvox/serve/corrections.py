@@ -13,7 +13,7 @@ from starlette.routing import Route
 from arborvox.errors import one_line
 from arborvox.project.items import State
 from arborvox.serve.bench import Bench, tell_item
-from arborvox.serve.bodies import Change, Correction, Withdrawn, read_body
+from arborvox.serve.bodies import ItemChange, ItemCorrection, Withdrawn, read_body
 from arborvox.serve.refusals import ApiError, wrong
 
 STATES: tuple[State, ...] = ("draft", "confirmed", "skipped")
@@ -109,16 +109,16 @@ class Corrections:
 
     async def save(self, request: Request) -> Response:
         """Confirm a text; it is on the disk when the answer comes."""
-        change = await read_body(request, Correction)
+        change = await read_body(request, ItemCorrection)
         return await self._change(request, self.project.save, change, text=change.text)
 
     async def skip(self, request: Request) -> Response:
         """Set an utterance aside."""
-        return await self._change(request, self.project.skip, await read_body(request, Change))
+        return await self._change(request, self.project.skip, await read_body(request, ItemChange))
 
     async def undo(self, request: Request) -> Response:
         """Take back the last change."""
-        return await self._change(request, self.project.undo, await read_body(request, Change))
+        return await self._change(request, self.project.undo, await read_body(request, ItemChange))
 
     async def withdraw(self, request: Request) -> Response:
         """Delete a recording, or all of a speaker's, and what came of it."""
@@ -127,7 +127,7 @@ class Corrections:
             raise wrong("recording", "Name a recording or a speaker.")
         return JSONResponse(await self.bench.withdraw(asked.recording, asked.speaker))
 
-    async def _change(self, request: Request, do: Any, change: Change, **more: str) -> Response:
+    async def _change(self, request: Request, do: Any, change: ItemChange, **more: str) -> Response:
         item = await self.bench.do(
             do, _id(request), revision=change.revision, author=change.author, **more
         )

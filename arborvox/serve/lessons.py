@@ -5,7 +5,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from arborvox.serve.bench import Bench
-from arborvox.serve.bodies import Choice, Nothing, read_body
+from arborvox.serve.bodies import EmptyBody, ModelChoice, read_body
 
 
 class Lessons:
@@ -33,24 +33,24 @@ class Lessons:
 
     async def start(self, request: Request) -> Response:
         """Start a round, or go on with one that was stopped."""
-        await read_body(request, Nothing)
+        await read_body(request, EmptyBody)
         await self.bench.start_learning()
         return JSONResponse(await self.bench.learning(), 202)
 
     async def stop(self, request: Request) -> Response:
         """Stop the round."""
-        await read_body(request, Nothing)
+        await read_body(request, EmptyBody)
         await self.bench.stop_learning()
         return JSONResponse(await self.bench.learning(), 202)
 
     async def accept(self, request: Request) -> Response:
         """Put the new model into use."""
-        choice = await read_body(request, Choice)
+        choice = await read_body(request, ModelChoice)
         await self.bench.accept(choice.model)
         return JSONResponse(await self.bench.learning())
 
     async def go_back(self, request: Request) -> Response:
         """Put the model into use that was before this one."""
-        choice = await read_body(request, Choice)
+        choice = await read_body(request, ModelChoice)
         await self.bench.go_back(choice.model)
         return JSONResponse(await self.bench.learning())
