@@ -18,8 +18,8 @@ from arborvox.config.choices import Proposal
 from arborvox.console import warn
 from arborvox.errors import ArborvoxError
 from arborvox.files import make_folder, path_below, write_json_atomic, write_text_atomic
-from arborvox.project.items import Change, Conflict, Item, Recording, Split, State, Summary
-from arborvox.project.ledger import Entry, Ledger
+from arborvox.project.items import Change, Conflict, Item, ProjectRecording, Split, State, Summary
+from arborvox.project.ledger import ItemRecord, Ledger
 from arborvox.project.log import Event, Log
 from arborvox.project.models import Models
 from arborvox.project.proposals import DEFAULT_PROPOSAL, PROPOSALS
@@ -128,7 +128,7 @@ class Project:
             and (recording is None or item.recording == recording)
         ]
 
-    def recordings(self) -> list[Recording]:
+    def recordings(self) -> list[ProjectRecording]:
         """List the recordings."""
         with self.turn():
             return list(self.ledger.recordings.values())
@@ -262,7 +262,7 @@ class Project:
             self._write_texts(self.ledger.entries.values())
             self.write_table()
 
-    def _entry(self, item_id: str) -> Entry:
+    def _entry(self, item_id: str) -> ItemRecord:
         entry = self.ledger.entries.get(item_id)
         if entry is None:
             raise UnknownItem(f"{self.folder} has no utterance {item_id[:200]!a}.")
@@ -293,7 +293,7 @@ class Project:
         items = [entry.item(current) for entry in self.ledger.entries.values()]
         write_text_atomic(self.folder / CORRECTED, table_text(items))
 
-    def _write_texts(self, entries: Iterable[Entry]) -> None:
+    def _write_texts(self, entries: Iterable[ItemRecord]) -> None:
         """Bring the .txt files beside the sound into step with the log, which is what counts."""
         for entry in entries:
             path = path_below(self.folder / "audio", *f"{entry.id}.txt".split("/"))
@@ -340,7 +340,7 @@ def clean_author(author: str) -> str:
     return "".join(c for c in " ".join(author.split()) if c.isprintable())[:LONGEST_AUTHOR]
 
 
-def _is_repeated(entry: Entry, event: Event, revision: int, author: str) -> bool:
+def _is_repeated(entry: ItemRecord, event: Event, revision: int, author: str) -> bool:
     """Whether this very change was made already: its answer was lost on the way, say."""
     if len(entry.changes) != revision + 1:
         return False
