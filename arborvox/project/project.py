@@ -46,7 +46,7 @@ class Settings:
     version: int
     language: str
     model: str | None  # the run or checkpoint that the project began with
-    propose: Proposal = DEFAULT_PROPOSAL
+    propose: Proposal | None = None  # the way that was found best, if none is named
 
 
 class Project:
@@ -161,6 +161,11 @@ class Project:
             entry = self._entry(item_id)
         return path_below(self.folder / "audio", *f"{entry.id}.flac".split("/"))
 
+    @property
+    def proposal(self) -> Proposal:
+        """How the utterance to correct next is chosen."""
+        return self.settings.propose or DEFAULT_PROPOSAL
+
     # What people do.
 
     def next_item(self, client: str) -> Item | None:
@@ -182,7 +187,7 @@ class Project:
             pool = test if test and (self._num_proposed % TEST_TURN == 1 or not rest) else rest
             done = [i for i in items if i.state == "confirmed" and i.split != "test"]
             # Of the test set any is as good as another: a hard half would be another test set.
-            rank = PROPOSALS["random" if pool is test else self.settings.propose]
+            rank = PROPOSALS["random" if pool is test else self.proposal]
             scores = rank(pool, done)
             best = max(zip(scores, pool, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
             for name in [name for name, (who, _) in self._leases.items() if who == client]:
