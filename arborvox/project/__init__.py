@@ -15,7 +15,7 @@ is an OSError that names the file.
 """
 
 from arborvox.project.drafting import draft_items
-from arborvox.project.items import Change, Conflict, Item, Recording, Summary
+from arborvox.project.items import Change, Conflict, Item, ProjectRecording, Summary
 from arborvox.project.models import LearnedModel, Models
 from arborvox.project.progress import (
     LearningStatus,
@@ -35,7 +35,7 @@ __all__ = [
     "LearningStatus",
     "Models",
     "Project",
-    "Recording",
+    "ProjectRecording",
     "Summary",
     "UnknownItem",
     "Withdrawal",

@@ -1,7 +1,7 @@
 """Recordings into a project: found, cut at their pauses, and shared out over the sets."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from arborvox.corpora.folder_sources import read_text
 from arborvox.corpora.rows import speaker_of
 from arborvox.corpora.tables import show_name
 from arborvox.decode.segments import SpeechSegment, split_at_pauses
-from arborvox.decode.sound import BLOCK_S
+from arborvox.decode.sound import BLOCK_S, CountedBlocks
 from arborvox.decode.voice_activity import VOICE_ACTIVITIES
 from arborvox.digests import digest_files
 from arborvox.errors import ArborvoxError, one_line
@@ -123,7 +123,7 @@ def _bring(
 ) -> Brought:
     """Cut a recording into pieces, which appear together in its folder."""
     spans: list[tuple[float, float]] = []
-    blocks = _Counted(audio.stream(path, RATE, BLOCK_S))
+    blocks = CountedBlocks(audio.stream(path, RATE, BLOCK_S))
     with atomic_folder(path_below(folder / "audio", *home.split("/"))) as part:
         stretches = split_at_pauses(blocks, RATE, MOST_PIECE_S, VOICE_ACTIVITIES[vad]())
         for number, stretch in enumerate(stretches, start=1):
@@ -140,16 +140,6 @@ def _bring(
         spans=tuple(spans),
         text=_text_beside(path, len(spans)),
     )
-
-
-class _Counted:
-    def __init__(self, blocks: Iterable[audio.Samples]) -> None:
-        self._blocks, self.num_samples = blocks, 0
-
-    def __iter__(self) -> Iterator[audio.Samples]:
-        for block in self._blocks:
-            self.num_samples += len(block)
-            yield block
 
 
 def _write_piece(path: Path, stretch: SpeechSegment) -> None:

@@ -12,7 +12,7 @@ NO_SPEAKER = "unknown"  # the folder of recordings whose speaker nobody has name
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class ProjectRecording:
     """A recording as it was brought; its sound is in the pieces that were cut from it."""
 
     id: str  # SPEAKER/NAME, which is also its folder below audio/

@@ -60,7 +60,7 @@ TEXT_KEYS = ("unit", "digits", "foreign", "harakat", "look_alikes")
 
 
 @dataclass(frozen=True)
-class Plan:
+class RoundPlan:
     """What a round is to do, written down before anything else."""
 
     model: str
@@ -110,11 +110,11 @@ class _Round:
         self.status.tell("done", f"model {model.name} is {offered}")
         return model
 
-    def _plan(self, also: Path | None) -> Plan:
+    def _plan(self, also: Path | None) -> RoundPlan:
         """Go on with the plan of a round that was killed, or make one of what is confirmed now."""
         path = self.work / PLAN
         if path.is_file():
-            return read_form(path, Plan, f"delete {self.work}")
+            return read_form(path, RoundPlan, f"delete {self.work}")
         if self.work.exists():
             shutil.rmtree(self.work)
         items = self.project.items(state="confirmed")
@@ -133,7 +133,7 @@ class _Round:
         model_path(self.project, models.current)
         before = next((model for model in models.learned() if model.name == models.current), None)
         heard = {item.recording for item in train_items}
-        plan = Plan(
+        plan = RoundPlan(
             model=models.next_name(),
             parent=models.current,
             also=None if also is None else str(also.absolute()),

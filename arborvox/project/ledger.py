@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from arborvox.project.items import Change, Item, Recording, Split, State
+from arborvox.project.items import Change, Item, ProjectRecording, Split, State
 from arborvox.project.log import Event
 
 
@@ -17,11 +17,11 @@ class Draft:
 
 
 @dataclass(slots=True)
-class Entry:
+class ItemRecord:
     """An utterance as the log tells it."""
 
     id: str
-    recording: Recording
+    recording: ProjectRecording
     start_s: float
     end_s: float
     split: Split
@@ -57,8 +57,8 @@ class Ledger:
     """All that a project knows, and how each event of the log changes it."""
 
     def __init__(self) -> None:
-        self.recordings: dict[str, Recording] = {}
-        self.entries: dict[str, Entry] = {}
+        self.recordings: dict[str, ProjectRecording] = {}
+        self.entries: dict[str, ItemRecord] = {}
 
     def play(self, events: Iterable[Event]) -> None:
         """Take in events in their order; of what is not known here, such as newer kinds, none."""
@@ -67,14 +67,14 @@ class Ledger:
             if play is not None:
                 play(self, event)
 
-    def items_of(self, recordings: Iterable[str]) -> Iterator[Entry]:
+    def items_of(self, recordings: Iterable[str]) -> Iterator[ItemRecord]:
         """Yield the utterances of some recordings."""
         wanted = set(recordings)
         return (entry for entry in self.entries.values() if entry.recording.id in wanted)
 
     def _play_recording(self, event: Event) -> None:
         pieces: list[list[Any]] = event["items"]
-        recording = Recording(
+        recording = ProjectRecording(
             id=event["recording"],
             speaker=event["speaker"],
             language=event["language"],
@@ -85,7 +85,7 @@ class Ledger:
         self.recordings[recording.id] = recording
         for number, (start_s, end_s, split) in enumerate(pieces, start=1):
             name = item_id(recording.id, number)
-            self.entries[name] = Entry(name, recording, start_s, end_s, split)
+            self.entries[name] = ItemRecord(name, recording, start_s, end_s, split)
 
     def _play_drafts(self, event: Event) -> None:
         for name, text, confidence in event["drafts"]:

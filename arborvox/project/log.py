@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ Event = dict[str, Any]
 
 PATIENCE_S = 30.0  # with another process that writes; a turn takes milliseconds
 MOST_LINE_BYTES = 64 << 20
+HEAD_BYTES = 80  # more than the first line of a rewritten log has before its mark ends
 _SUM = ',"sum":"'
 
 
@@ -32,7 +34,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._offset = 0  # of what was read
-        self._file: tuple[int, int] | None = None  # which one that was
+        self._head = b""  # how the file began that it was read from
         self._seq = 0
 
     @contextlib.contextmanager
@@ -61,10 +63,11 @@ class Log:
         except FileNotFoundError:
             return False, []
         with file:
-            status = os.fstat(file.fileno())
-            fresh = self._file != (status.st_dev, status.st_ino) or status.st_size < self._offset
+            head, size = file.read(HEAD_BYTES), file.seek(0, os.SEEK_END)
+            fresh = size < self._offset or not head.startswith(self._head) or not self._head
             if fresh:
-                self._file, self._offset, self._seq = (status.st_dev, status.st_ino), 0, 0
+                self._offset = self._seq = 0
+            self._head = head
             file.seek(self._offset)
             lines = list(io.BytesIO(file.read()))
             events, good = [], 0
@@ -79,6 +82,7 @@ class Log:
                         )
                     file.truncate(self._offset + good)
                     os.fsync(file.fileno())
+                    self._head = head[: self._offset + good]
                     break
                 good += len(line)
                 if event["seq"] > self._seq:  # a line that stands twice counts once
@@ -105,28 +109,30 @@ class Log:
                     # Whoever fails to add leaves nothing of it; giving back needs no space.
                     os.ftruncate(handle, self._offset)
                     raise
-                status = os.fstat(handle)
             finally:
                 os.close(handle)
             if is_new:
                 _sync_folder(self.path.parent)
-        self._file = (status.st_dev, status.st_ino)
+        self._head = (self._head + data)[:HEAD_BYTES]
         self._offset += len(data)
         self._seq += len(numbered)
         return numbered
 
     def rewrite(self, keep: Callable[[Event], Event | None]) -> None:
         """Replace the log by one in which each event is as `keep` returns it; in a turn."""
+        # Its first line tells whoever has read another one to begin anew.
+        first = {"seq": 0, "kind": "rewritten", "mark": secrets.token_hex(8)}
         kept = filter(None, map(keep, self._all()))
         with atomic_path(self.path) as part, part.open("wb") as file:
-            for event in kept:
+            for event in (first, *kept):
                 file.write(_write_line(event))
         _sync_folder(self.path.parent)
 
     def _all(self) -> Iterable[Event]:
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             for line in file:
-                if (event := _read_line(line)) is not None:
+                event = _read_line(line)
+                if event is not None and event["seq"] > 0:
                     yield event
 
 

@@ -18,8 +18,8 @@ from arborvox.config.choices import Proposal
 from arborvox.console import warn
 from arborvox.errors import ArborvoxError
 from arborvox.files import make_folder, path_below, write_json_atomic, write_text_atomic
-from arborvox.project.items import Change, Conflict, Item, Recording, Split, State, Summary
-from arborvox.project.ledger import Entry, Ledger
+from arborvox.project.items import Change, Conflict, Item, ProjectRecording, Split, State, Summary
+from arborvox.project.ledger import ItemRecord, Ledger
 from arborvox.project.log import Event, Log
 from arborvox.project.models import Models
 from arborvox.project.proposals import DEFAULT_PROPOSAL, PROPOSALS
@@ -46,7 +46,7 @@ class Settings:
     version: int
     language: str
     model: str | None  # the run or checkpoint that the project began with
-    propose: Proposal = DEFAULT_PROPOSAL
+    propose: Proposal | None = None  # the way that was found best, if none is named
 
 
 class Project:
@@ -128,7 +128,7 @@ class Project:
             and (recording is None or item.recording == recording)
         ]
 
-    def recordings(self) -> list[Recording]:
+    def recordings(self) -> list[ProjectRecording]:
         """List the recordings."""
         with self.turn():
             return list(self.ledger.recordings.values())
@@ -161,6 +161,11 @@ class Project:
             entry = self._entry(item_id)
         return path_below(self.folder / "audio", *f"{entry.id}.flac".split("/"))
 
+    @property
+    def proposal(self) -> Proposal:
+        """How the utterance to correct next is chosen."""
+        return self.settings.propose or DEFAULT_PROPOSAL
+
     # What people do.
 
     def next_item(self, client: str) -> Item | None:
@@ -182,7 +187,7 @@ class Project:
             pool = test if test and (self._num_proposed % TEST_TURN == 1 or not rest) else rest
             done = [i for i in items if i.state == "confirmed" and i.split != "test"]
             # Of the test set any is as good as another: a hard half would be another test set.
-            rank = PROPOSALS["random" if pool is test else self.settings.propose]
+            rank = PROPOSALS["random" if pool is test else self.proposal]
             scores = rank(pool, done)
             best = max(zip(scores, pool, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
             for name in [name for name, (who, _) in self._leases.items() if who == client]:
@@ -262,7 +267,7 @@ class Project:
             self._write_texts(self.ledger.entries.values())
             self.write_table()
 
-    def _entry(self, item_id: str) -> Entry:
+    def _entry(self, item_id: str) -> ItemRecord:
         entry = self.ledger.entries.get(item_id)
         if entry is None:
             raise UnknownItem(f"{self.folder} has no utterance {item_id[:200]!a}.")
@@ -293,7 +298,7 @@ class Project:
         items = [entry.item(current) for entry in self.ledger.entries.values()]
         write_text_atomic(self.folder / CORRECTED, table_text(items))
 
-    def _write_texts(self, entries: Iterable[Entry]) -> None:
+    def _write_texts(self, entries: Iterable[ItemRecord]) -> None:
         """Bring the .txt files beside the sound into step with the log, which is what counts."""
         for entry in entries:
             path = path_below(self.folder / "audio", *f"{entry.id}.txt".split("/"))
@@ -340,7 +345,7 @@ def clean_author(author: str) -> str:
     return "".join(c for c in " ".join(author.split()) if c.isprintable())[:LONGEST_AUTHOR]
 
 
-def _is_repeated(entry: Entry, event: Event, revision: int, author: str) -> bool:
+def _is_repeated(entry: ItemRecord, event: Event, revision: int, author: str) -> bool:
     """Whether this very change was made already: its answer was lost on the way, say."""
     if len(entry.changes) != revision + 1:
         return False
