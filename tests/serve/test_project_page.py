@@ -194,6 +194,14 @@ def test_two_people_do_not_overwrite_each_other(browser: Any, tales: Tales) -> N
     bo.leave()
 
 
+def test_the_first_page_leads_there(browser: Any, tales: Tales) -> None:
+    visit = Visit(browser, tales.server)
+    assert violations(visit.page) == []
+    visit.page.click("#to-project a")
+    visit.page.wait_for_selector("#item:not([hidden])")
+    visit.leave()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_in_light_and_dark(browser: Any, tales: Tales, scheme: str) -> None:
     visit = visit_project(

@@ -222,13 +222,6 @@ def test_the_log_names_neither_people_nor_texts(server: RunningServer) -> None:
     assert "carla" not in requests and "tale" not in requests
 
 
-def test_a_server_without_a_project_says_so(run: Path, tmp_path: Path) -> None:
-    alone = RunningServer([str(run)], tmp_path)
-    assert ask(alone, "GET", "/v1/project")[2] == b"null"
-    assert ask(alone, "GET", "/project")[0] == ask(alone, "GET", "/v1/project/items")[0] == 404
-    assert alone.stop() == 0
-
-
 def test_what_is_no_project_is_told_in_a_sentence(
     project: Project, run: Path, tmp_path: Path
 ) -> None:

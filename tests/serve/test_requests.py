@@ -87,6 +87,12 @@ def test_no_other_file_can_be_had(server: RunningServer, path: str) -> None:
     assert json.loads(body)["error"]["message"]
 
 
+def test_a_server_without_a_project_says_so(server: RunningServer) -> None:
+    assert ask(server, "GET", "/v1/project")[2] == b"null"
+    for path in ("/project", "/v1/project/items", "/v1/project/learning"):
+        assert ask(server, "GET", path)[0] == 404
+
+
 def test_health_and_metrics(server: RunningServer) -> None:
     assert json.loads(ask(server, "GET", "/healthz")[2])["status"] == "ok"
     assert transcribe(server, wav(speech(1.0)))[0] == 200
