@@ -87,7 +87,7 @@ class Bench:
         except ArborvoxError as error:
             raise ApiError(400, str(error)) from None
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise ApiError(507, "The disk is full; nothing was changed.") from None
             raise
 

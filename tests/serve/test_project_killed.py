@@ -5,11 +5,13 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from browsing import needs_chromium, open_item, opened_browser, visit_project
 from running_server import RunningServer, ask
@@ -90,6 +92,21 @@ def test_a_stopped_server_goes_on_where_it_was(tales: Tales) -> None:
     for each in people:
         each.join()
     assert answers == [200, 200]
+    assert [change.kind for change in tales.project.history(item.id)] == ["save"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits another process as Linux does")
+def test_a_full_disk_is_told_and_the_text_is_saved_once_there_is_room(tales: Tales) -> None:
+    item = tales.project.items(state="draft")[0]
+    server = psutil.Process(tales.server.process.pid)
+    usual = server.rlimit(psutil.RLIMIT_FSIZE)
+    before = tales.project.log.path.read_bytes()
+    server.rlimit(psutil.RLIMIT_FSIZE, (len(before), usual[1]))  # no file can grow beyond
+    assert save(tales.server, item, tales.said[item.id]) == 507
+    assert tales.project.log.path.read_bytes() == before
+    assert tales.project.item(item.id) == item
+    server.rlimit(psutil.RLIMIT_FSIZE, usual)
+    assert save(tales.server, item, tales.said[item.id]) == 200
     assert [change.kind for change in tales.project.history(item.id)] == ["save"]
 
 

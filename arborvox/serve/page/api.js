@@ -50,6 +50,7 @@ export async function ask(path, options = {}) {
 function wordFor(status, details) {
   if (status === 401) return "error_token";
   if (status === 413) return "error_size";
+  if (status === 507) return "error_full";
   if (status === 429) return "error_still_busy";
   if (status === 503) return details.code === "stopping" ? "error_stopping" : "error_server";
   if (details.param === "file") return "error_file";
