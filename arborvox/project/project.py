@@ -67,7 +67,7 @@ class Project:
     def create(cls, folder: Path, *, language: str, model: Path | None = None) -> "Project":
         """Make a folder a project, or open the one that it is."""
         if is_project(folder):
-            return cls.open(folder)
+            return cls.open(folder, model=model)
         check_language(language, "language")
         place = None if model is None else str(model.absolute())
         make_folder(folder)
