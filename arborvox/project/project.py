@@ -35,7 +35,7 @@ CORRECTED = "corrected.tsv"
 LONGEST_TEXT = 10_000  # characters
 LONGEST_AUTHOR = 80
 LEASE_S = 600.0  # that a proposed item is kept for the one to whom it was proposed
-TEST_TURN = 4  # as long as the test set has gaps, every so many-th proposal is of it
+TEST_TURN = 4  # as long as the test set has gaps, every so many-th utterance is of it
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,6 @@ class Project:
         self.ledger = Ledger()
         self._guard = threading.RLock()
         self._leases: dict[str, tuple[str, float]] = {}  # by item: who, and until when
-        self._num_proposed = 0
         self._in_turn = False
 
     @classmethod
@@ -171,7 +170,8 @@ class Project:
     def next_item(self, client: str) -> Item | None:
         """Propose the utterance to correct next, and keep it for this client for a while.
 
-        Two clients get different ones. None: everything is corrected, skipped or proposed.
+        Two clients get different ones; who asks again without having done anything, the same. None:
+        everything is corrected, skipped or proposed to others.
         """
         items = self.items()
         with self._guard:
@@ -181,14 +181,15 @@ class Project:
             open_ = [item for item in items if item.state == "draft" and item.id not in taken]
             if not open_:
                 return None
-            self._num_proposed += 1
+            done = [item for item in items if item.state != "draft"]
+            num_tested = sum(item.split == "test" for item in done)
             test = [item for item in open_ if item.split == "test"]
             rest = [item for item in open_ if item.split != "test"]
-            pool = test if test and (self._num_proposed % TEST_TURN == 1 or not rest) else rest
-            done = [i for i in items if i.state == "confirmed" and i.split != "test"]
+            pool = test if test and (TEST_TURN * num_tested <= len(done) or not rest) else rest
             # Of the test set any is as good as another: a hard half would be another test set.
             rank = PROPOSALS["random" if pool is test else self.proposal]
-            scores = rank(pool, done)
+            known = [item for item in done if item.state == "confirmed" and item.split != "test"]
+            scores = rank(pool, known)
             best = max(zip(scores, pool, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
             for name in [name for name, (who, _) in self._leases.items() if who == client]:
                 del self._leases[name]
