@@ -97,8 +97,7 @@ class Project:
 
         resume_withdrawal(project)
         with project.turn():
-            project._write_texts(project.ledger.entries.values())
-            project.write_table()
+            project._write_files(project.ledger.entries.values())
         return project
 
     # What is there.
@@ -265,8 +264,7 @@ class Project:
         """Add the events that are made of what is known, in one turn."""
         with self.turn():
             self._log(*make(self.ledger))
-            self._write_texts(self.ledger.entries.values())
-            self.write_table()
+            self._write_files(self.ledger.entries.values())
 
     def _entry(self, item_id: str) -> ItemRecord:
         entry = self.ledger.entries.get(item_id)
@@ -286,11 +284,7 @@ class Project:
                 raise ArborvoxError(f"{item_id}: there is nothing to take back.")
             self._log({**event, "item": item_id, "author": clean_author(author)})
             self._leases.pop(item_id, None)
-            try:
-                self._write_texts([entry])
-                self.write_table()
-            except OSError as error:  # the log has it, and the next who opens the project mends it
-                warn(f"{error.filename}: {error.strerror}; the text itself is saved.")
+            self._write_files([entry])
             return entry.item(current)
 
     def write_table(self) -> None:
@@ -299,8 +293,15 @@ class Project:
         items = [entry.item(current) for entry in self.ledger.entries.values()]
         write_text_atomic(self.folder / CORRECTED, table_text(items))
 
+    def _write_files(self, entries: Iterable[ItemRecord]) -> None:
+        """Bring the table and some .txt files into step with the log, which is what counts."""
+        try:
+            self._write_texts(entries)
+            self.write_table()
+        except OSError as error:  # the next who opens the project mends it
+            warn(f"{error.filename}: {error.strerror}; what was corrected is safe in {LOG}.")
+
     def _write_texts(self, entries: Iterable[ItemRecord]) -> None:
-        """Bring the .txt files beside the sound into step with the log, which is what counts."""
         for entry in entries:
             path = path_below(self.folder / "audio", *f"{entry.id}.txt".split("/"))
             state, text = entry.stack[-1] if entry.stack else ("draft", "")
