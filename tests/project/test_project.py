@@ -296,3 +296,38 @@ def test_recordings_of_any_name_get_a_place_below_audio(name: str, tmp_path: Pat
 def test_a_folder_that_is_no_project_is_told(tmp_path: Path) -> None:
     with pytest.raises(ArborvoxError, match=r"has no project\.json"):
         Project.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "recording", "recording": "a/b"},
+        {"kind": "recording", "recording": 5, "speaker": None, "language": "x-a", "duration_s": 1,
+         "digest": "", "items": [[0, 1, "train"]]},
+        {"kind": "recording", "recording": "a/b", "speaker": None, "language": "x-a",
+         "duration_s": 1, "digest": "", "items": [[0, 1, "learn"]]},
+        {"kind": "recording", "recording": "../../b", "speaker": None, "language": "x-a",
+         "duration_s": 1, "digest": "", "items": [[0, 1, "train"]]},
+        {"kind": "save", "item": "ana/r00/0001", "text": ["a"], "author": "eva"},
+        {"kind": "drafts", "model": "base", "drafts": [["ana/r00/0001"]]},
+    ],
+)  # fmt: skip
+def test_a_strangers_log_is_refused_and_reaches_no_other_folder(
+    event: dict[str, object], made: Made, tmp_path: Path
+) -> None:
+    project, _ = made
+    with project.log.turn():
+        project.log.read_new()
+        project.log.append(event)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ArborvoxError, match=r"of another form|cannot be the name of a file"):
+        Project.open(project.folder)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_a_newer_version_writes_into_the_log_is_left_alone(made: Made) -> None:
+    project, _ = made
+    with project.log.turn():
+        project.log.read_new()
+        project.log.append({"kind": "praise", "item": 7})
+    assert len(Project.open(project.folder).items()) == 18
