@@ -23,6 +23,7 @@ from arborvox.config.choices import Proposal, values_of
 from arborvox.console import set_verbosity
 from arborvox.data import build_table
 from arborvox.decode.ctc import merge_repeats
+from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance, load_manifest, split_file, write_cuts
 from arborvox.model.checkpoint import load_checkpoint
 from arborvox.model.precision import autocast
@@ -51,6 +52,7 @@ from arborvox.training.states import keep_states
 from arborvox.vocabulary import EOS_ID, UNK_ID
 
 PRECISION = "bf16"
+MOST_RATE = 0.85  # of the first model: one that writes next to nothing has no doubts, either
 BEGIN, RANDOM = "begin", "random"
 NAMES = {
     BEGIN: "nothing",
@@ -224,6 +226,8 @@ def simulate(options: argparse.Namespace, seed: int, amounts: Amounts) -> dict[s
         )
         rate = ErrorCounts.total(tables[by]).rate
         print(f"seed {seed}, {NAMES[by]}: CER {100 * rate:.1f} %", flush=True)
+        if by == BEGIN and rate > MOST_RATE:
+            raise ArborvoxError("The first model has learned nothing; give more with --first-s.")
     return tables
 
 
@@ -248,10 +252,10 @@ def first_recipe(options: argparse.Namespace, seed: int) -> Recipe:
         },
         "train": {
             "batch_s": 40,
-            "max_epochs": 30,
+            "max_epochs": 60,
             "schedule": "cosine",
-            "learning_rate": 2e-3,
-            "warmup_steps": 30,
+            "learning_rate": 1e-3,
+            "warmup_steps": 40,
             "evaluate_every": 25,
             "save_every": 25,
             "regularize_below": 0.5,

@@ -13,11 +13,14 @@ model is in models/ and work/ is deleted.
 import contextlib
 import os
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 
 from arborvox.config import (
     DecodeConfig,
@@ -77,7 +80,7 @@ def learn(project: Project, *, also: Path | None = None) -> LearnedModel:
     """Train on from the model in use with what was corrected, and compare the two."""
     with hold_learning(project.folder):
         status = _Status(project.folder)
-        with status.telling_the_end():
+        with status.telling_the_end(), _heeding_sigterm():
             return _Round(project, status, also).run()
 
 
@@ -308,6 +311,23 @@ class _Status:
     def _end(self, stage: Stage, message: str) -> None:
         with contextlib.suppress(OSError):  # on a full disk there is no place to say it
             self.tell(stage, message)
+
+
+@contextlib.contextmanager
+def _heeding_sigterm() -> Iterator[None]:
+    """Let a request to stop end the round as Ctrl-C does; a training saves first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _seconds(items: list[Item]) -> float:

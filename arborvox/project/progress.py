@@ -107,8 +107,9 @@ def stop_learning(folder: Path) -> bool:
     status = read_status(folder)
     if not status.running or not status.process:
         return False
-    os.kill(status.process, signal.SIGCONT)  # one that was stopped could not hear
-    os.kill(status.process, signal.SIGINT)
+    os.kill(status.process, signal.SIGTERM)
+    if hasattr(signal, "SIGCONT"):
+        os.kill(status.process, signal.SIGCONT)  # one that was stopped would not hear
     return True
 
 

@@ -35,7 +35,7 @@ CORRECTED = "corrected.tsv"
 LONGEST_TEXT = 10_000  # characters
 LONGEST_AUTHOR = 80
 LEASE_S = 600.0  # that a proposed item is kept for the one to whom it was proposed
-TEST_TURN = 4  # as long as the test set has gaps, every so many-th proposal is of it
+TEST_TURN = 4  # as long as the test set has gaps, every so many-th utterance is of it
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,13 @@ class Project:
         self.ledger = Ledger()
         self._guard = threading.RLock()
         self._leases: dict[str, tuple[str, float]] = {}  # by item: who, and until when
-        self._num_proposed = 0
         self._in_turn = False
 
     @classmethod
     def create(cls, folder: Path, *, language: str, model: Path | None = None) -> "Project":
         """Make a folder a project, or open the one that it is."""
         if is_project(folder):
-            return cls.open(folder)
+            return cls.open(folder, model=model)
         check_language(language, "language")
         place = None if model is None else str(model.absolute())
         make_folder(folder)
@@ -98,8 +97,7 @@ class Project:
 
         resume_withdrawal(project)
         with project.turn():
-            project._write_texts(project.ledger.entries.values())
-            project.write_table()
+            project._write_files(project.ledger.entries.values())
         return project
 
     # What is there.
@@ -171,7 +169,8 @@ class Project:
     def next_item(self, client: str) -> Item | None:
         """Propose the utterance to correct next, and keep it for this client for a while.
 
-        Two clients get different ones. None: everything is corrected, skipped or proposed.
+        Two clients get different ones; who asks again without having done anything, the same. None:
+        everything is corrected, skipped or proposed to others.
         """
         items = self.items()
         with self._guard:
@@ -181,14 +180,15 @@ class Project:
             open_ = [item for item in items if item.state == "draft" and item.id not in taken]
             if not open_:
                 return None
-            self._num_proposed += 1
+            done = [item for item in items if item.state != "draft"]
+            num_tested = sum(item.split == "test" for item in done)
             test = [item for item in open_ if item.split == "test"]
             rest = [item for item in open_ if item.split != "test"]
-            pool = test if test and (self._num_proposed % TEST_TURN == 1 or not rest) else rest
-            done = [i for i in items if i.state == "confirmed" and i.split != "test"]
+            pool = test if test and (TEST_TURN * num_tested <= len(done) or not rest) else rest
             # Of the test set any is as good as another: a hard half would be another test set.
             rank = PROPOSALS["random" if pool is test else self.proposal]
-            scores = rank(pool, done)
+            known = [item for item in done if item.state == "confirmed" and item.split != "test"]
+            scores = rank(pool, known)
             best = max(zip(scores, pool, strict=True), key=lambda pair: (pair[0], pair[1].id))[1]
             for name in [name for name, (who, _) in self._leases.items() if who == client]:
                 del self._leases[name]
@@ -264,8 +264,7 @@ class Project:
         """Add the events that are made of what is known, in one turn."""
         with self.turn():
             self._log(*make(self.ledger))
-            self._write_texts(self.ledger.entries.values())
-            self.write_table()
+            self._write_files(self.ledger.entries.values())
 
     def _entry(self, item_id: str) -> ItemRecord:
         entry = self.ledger.entries.get(item_id)
@@ -285,11 +284,7 @@ class Project:
                 raise ArborvoxError(f"{item_id}: there is nothing to take back.")
             self._log({**event, "item": item_id, "author": clean_author(author)})
             self._leases.pop(item_id, None)
-            try:
-                self._write_texts([entry])
-                self.write_table()
-            except OSError as error:  # the log has it, and the next who opens the project mends it
-                warn(f"{error.filename}: {error.strerror}; the text itself is saved.")
+            self._write_files([entry])
             return entry.item(current)
 
     def write_table(self) -> None:
@@ -298,8 +293,15 @@ class Project:
         items = [entry.item(current) for entry in self.ledger.entries.values()]
         write_text_atomic(self.folder / CORRECTED, table_text(items))
 
+    def _write_files(self, entries: Iterable[ItemRecord]) -> None:
+        """Bring the table and some .txt files into step with the log, which is what counts."""
+        try:
+            self._write_texts(entries)
+            self.write_table()
+        except OSError as error:  # the next who opens the project mends it
+            warn(f"{error.filename}: {error.strerror}; what was corrected is safe in {LOG}.")
+
     def _write_texts(self, entries: Iterable[ItemRecord]) -> None:
-        """Bring the .txt files beside the sound into step with the log, which is what counts."""
         for entry in entries:
             path = path_below(self.folder / "audio", *f"{entry.id}.txt".split("/"))
             state, text = entry.stack[-1] if entry.stack else ("draft", "")

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from arborvox.config.choices import Proposal
 from arborvox.project.items import Item
 
-# What `Project.next_item` goes by; results/correcting.md has the comparison that decides it.
-DEFAULT_PROPOSAL: Proposal = "gain"
+# What `Project.next_item` goes by: no way is taken for better than chance before
+# benchmarks/correcting.py has shown it on a real corpus.
+DEFAULT_PROPOSAL: Proposal = "random"
 
 GRAM = 3  # letters in a row that count as one thing to learn
 LEAST_S = 1.0  # a shorter piece costs as much time as this

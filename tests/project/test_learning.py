@@ -99,7 +99,15 @@ def test_the_paired_test_has_the_say(value: float, p_value: float, verdict: str)
     assert judge(found) == verdict
 
 
-@pytest.mark.parametrize("place", ["backward:8", "decode:2", "publish:1", "draft:1"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "backward:8",
+        pytest.param("decode:2", marks=pytest.mark.slow),
+        pytest.param("publish:1", marks=pytest.mark.slow),
+        "draft:1",
+    ],
+)
 def test_a_round_that_was_killed_goes_on_and_ends_the_same(
     place: str, corrected: Path, learned: Path, tmp_path: Path
 ) -> None:
@@ -155,7 +163,7 @@ def test_a_full_disk_is_told_and_the_round_goes_on_when_there_is_room(
 ) -> None:
     project = Project.open(_copy(corrected, tmp_path))
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(project.folder / "work"))
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):

@@ -12,12 +12,14 @@ from made_up_project import SPEAKERS, confirm, make_project, make_recordings
 from tiny_corpus import RATE
 
 from arborvox.config import FolderCorpus
+from arborvox.config.choices import Proposal, values_of
 from arborvox.corpora import prepare
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import load_manifest, split_file
-from arborvox.project import Conflict, Project, UnknownItem
+from arborvox.project import Conflict, Item, Project, UnknownItem
 from arborvox.project.adding import add_recordings
 from arborvox.project.held_out import Piece, choose_sets
+from arborvox.project.proposals import DEFAULT_PROPOSAL, by_gain
 
 Made = tuple[Project, dict[str, str]]
 
@@ -95,11 +97,53 @@ def test_two_browsers_are_proposed_different_utterances(made: Made) -> None:
     assert len(seen) == 18 and project.next_item("a") is None
 
 
-def test_who_asks_again_may_get_the_same_but_nobody_else_does(made: Made) -> None:
+def test_who_asks_again_gets_the_same_and_nobody_else_does(made: Made) -> None:
     project, _ = made
-    open_ = [project.next_item("a") for _ in range(5)]
+    first = project.next_item("a")
+    assert first is not None and project.next_item("a") == first
     other = project.next_item("b")
-    assert other is not None and open_[-1] is not None and other.id != open_[-1].id
+    assert other is not None and other.id != first.id
+
+
+def test_every_fourth_utterance_is_of_the_test_set_until_that_is_done(made: Made) -> None:
+    project, said = made
+    splits = []
+    while (item := project.next_item("eva")) is not None:
+        splits.append(item.split)
+        confirm(project, item, said[item.recording])
+    last = max(place for place, split in enumerate(splits) if split == "test")
+    assert [place for place, split in enumerate(splits) if split == "test"] == list(
+        range(0, last + 1, 4)
+    )
+
+
+@pytest.mark.parametrize("way", values_of(Proposal))
+def test_a_project_proposes_in_the_way_that_it_names(way: str, made: Made) -> None:
+    project, _ = made
+    path = project.folder / "project.json"
+    told = path.read_text(encoding="utf-8").replace('"propose": null', f'"propose": "{way}"')
+    path.write_text(told, encoding="utf-8")
+    again = Project.open(project.folder)
+    assert again.proposal == way and project.proposal == DEFAULT_PROPOSAL
+    assert again.next_item("eva") is not None
+
+
+def test_what_is_unsure_and_new_is_worth_more_than_what_is_sure_or_known() -> None:
+    def item(name: str, text: str, confidence: float, speaker: str = "ana") -> Item:
+        return Item(name, name, speaker, "x-a", 0.0, 2.0, "train", "draft", text, text, confidence, 0, "", "")  # fmt: skip  # noqa: E501
+
+    done = [item("d", "kumi na moja", 0.5), item("e", "kumi na mbili", 0.5)]
+    sure, unsure, known, heard, rare = by_gain(
+        [
+            item("a", "watu wengi", 0.9),
+            item("b", "watu wengi", 0.4),
+            item("c", "kumi na moja", 0.4),
+            item("f", "simba mkali", 0.4),
+            item("g", "simba mkali", 0.4, speaker="ivo"),
+        ],
+        done,
+    )
+    assert unsure > sure and unsure > known and rare > heard
 
 
 def test_threads_that_save_at_once_lose_nothing(made: Made) -> None:
@@ -252,3 +296,38 @@ def test_recordings_of_any_name_get_a_place_below_audio(name: str, tmp_path: Pat
 def test_a_folder_that_is_no_project_is_told(tmp_path: Path) -> None:
     with pytest.raises(ArborvoxError, match=r"has no project\.json"):
         Project.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "recording", "recording": "a/b"},
+        {"kind": "recording", "recording": 5, "speaker": None, "language": "x-a", "duration_s": 1,
+         "digest": "", "items": [[0, 1, "train"]]},
+        {"kind": "recording", "recording": "a/b", "speaker": None, "language": "x-a",
+         "duration_s": 1, "digest": "", "items": [[0, 1, "learn"]]},
+        {"kind": "recording", "recording": "../../b", "speaker": None, "language": "x-a",
+         "duration_s": 1, "digest": "", "items": [[0, 1, "train"]]},
+        {"kind": "save", "item": "ana/r00/0001", "text": ["a"], "author": "eva"},
+        {"kind": "drafts", "model": "base", "drafts": [["ana/r00/0001"]]},
+    ],
+)  # fmt: skip
+def test_a_strangers_log_is_refused_and_reaches_no_other_folder(
+    event: dict[str, object], made: Made, tmp_path: Path
+) -> None:
+    project, _ = made
+    with project.log.turn():
+        project.log.read_new()
+        project.log.append(event)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ArborvoxError, match=r"of another form|cannot be the name of a file"):
+        Project.open(project.folder)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_a_newer_version_writes_into_the_log_is_left_alone(made: Made) -> None:
+    project, _ = made
+    with project.log.turn():
+        project.log.read_new()
+        project.log.append({"kind": "praise", "item": 7})
+    assert len(Project.open(project.folder).items()) == 18
