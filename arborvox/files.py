@@ -24,13 +24,16 @@ _DEVICES = frozenset(
 
 
 @contextlib.contextmanager
-def hold(path: Path, refusal: str) -> Iterator[None]:
-    """Hold a lock file, made if need be, that no other process holds; it ends with the process."""
+def hold(path: Path, refusal: str, patience_s: float = 0.0) -> Iterator[None]:
+    """Hold a lock file, made if need be, that no other process holds; it ends with the process.
+
+    Whoever else holds it is waited for, but not for longer than patience lasts.
+    """
     make_folder(path.parent)
     # Children that are forked do not inherit the hold: an orphan would keep it.
     from filelock import FileLock, Timeout  # who reads an export does without
 
-    lock = FileLock(path, blocking=False)
+    lock = FileLock(path, timeout=patience_s)
     try:
         lock.acquire()
     except Timeout:

@@ -10,7 +10,7 @@ import numpy as np
 from arborvox import audio
 from arborvox.decode.hypothesis import Hypothesis
 from arborvox.decode.segments import SpeechSegment, cut_spans, split_at_pauses
-from arborvox.decode.sound import Sound, sound_blocks
+from arborvox.decode.sound import CountedBlocks, Sound, sound_blocks
 from arborvox.decode.transcript import Segment, Transcript
 from arborvox.decode.voice_activity import VOICE_ACTIVITIES
 from arborvox.decode.words import Word, cut_word
@@ -52,7 +52,7 @@ class Recognizer:
         Raises ArborvoxError for what is no recording. Silence, and no samples at all, give "".
         """
         rate_s = self.engine.input.sampling_rate
-        counted = _Counted(sound_blocks(sound, rate, rate_s))
+        counted = CountedBlocks(sound_blocks(sound, rate, rate_s))
         segments: list[Segment] = []
         batch: list[SpeechSegment] = []
         with naming_the_recording(sound):
@@ -85,7 +85,7 @@ class Recognizer:
         One that is longer than what the model was trained on is heard in parts, and written as one.
         """
         rate_s = self.engine.input.sampling_rate
-        counted = _Counted(sound_blocks(sound, rate, rate_s))
+        counted = CountedBlocks(sound_blocks(sound, rate, rate_s))
         found: dict[int, list[Segment]] = {}
         batch: list[tuple[int, SpeechSegment]] = []
 
@@ -191,19 +191,6 @@ def _joined(span: tuple[float, float], parts: Sequence[Segment]) -> Segment:
         language=next((part.language for part in parts if part.language), None),
         units=tuple(unit for part in parts for unit in part.units),
     )
-
-
-class _Counted:
-    """Blocks of samples that are counted as they pass."""
-
-    def __init__(self, blocks: Iterable[audio.Samples]) -> None:
-        self._blocks = iter(blocks)
-        self.num_samples = 0
-
-    def __iter__(self) -> Iterator[audio.Samples]:
-        for block in self._blocks:
-            self.num_samples += len(block)
-            yield block
 
 
 @contextmanager

@@ -114,7 +114,7 @@ class Trainer:
         # The model, and where it stands.
         seed_step(self.config.seed, step=0, rank=0)
         self.model = ASR(
-            recipe.model, recipe.features, len(self.tokenizer), self.tree, run.encoder_files()
+            recipe.model, recipe.features, len(self.tokenizer), self.tree, run.encoder_files(recipe)
         )
         if data.cmvn is not None:
             self.model.encoder.set_statistics(data.cmvn)

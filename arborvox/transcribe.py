@@ -39,7 +39,7 @@ def transcribe_files(
 
     Processes that torchrun started share the files; the same command started again goes on.
     """
-    files = list(_find_recordings(sources))
+    files = list(find_recordings(sources))
     targets = _targets(files, kind, out)
     team = this_team()
     recognizer = load(run, config)
@@ -113,8 +113,11 @@ def _write(
     return WRITERS[kind](transcript)
 
 
-def _find_recordings(sources: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
-    """Yield each recording with the name of its transcript, less the ending, below --out."""
+def find_recordings(sources: Sequence[Path], beside: str = "") -> Iterator[tuple[Path, Path]]:
+    """Yield each recording of files and folders with its name below them, less the ending.
+
+    Files that end in `beside` belong to recordings; that others are left out is said.
+    """
     for source in sources:
         if not source.is_dir():
             yield source, Path(source.stem)
@@ -127,7 +130,7 @@ def _find_recordings(sources: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
                 if path.suffix.lower() in AUDIO_ENDINGS:
                     found = True
                     yield path, path.relative_to(source).with_suffix("")
-                elif not name.startswith("."):
+                elif not name.startswith(".") and not (beside and name.endswith(beside)):
                     others.append(path)
         if not found:
             raise ArborvoxError(

@@ -23,6 +23,7 @@ DICTS = {
     "ENDINGS": (("arborvox.align",), "AlignmentFormat"),
     "VOICE_ACTIVITIES": (("arborvox.decode.voice_activity",), "VoiceActivity"),
     "ANSWERS": (("arborvox.serve.answers",), "ResponseFormat"),
+    "PROPOSALS": (("arborvox.project.proposals",), "Proposal"),
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ LAYERS = [
     {"annotate", "align", "transcribe"},
     {"train"},
     {"doctor", "report"},
+    {"project"},
     {"pipeline", "serve", "export", "elan"},
     {"cli"},
     {"__init__", "__main__"},

@@ -195,3 +195,15 @@ def test_stop_while_encoding_keeps_what_was_done(
     assert len(list(cache.rglob("*.npy"))) == 8  # the first piece
     train_corpus(recipe_on(folder, steps=2, cache=cache), corpus, tmp_path / "run")
     assert len(list(cache.rglob("*.npy"))) == 2 * 8 + 2
+
+
+def test_a_run_takes_its_encoder_from_the_model_that_it_starts_from(
+    corpus: TinyCorpus, tmp_path: Path
+) -> None:
+    folder = save_model("whisper", tmp_path / "base")
+    train_corpus(recipe_on(folder, steps=2), corpus, tmp_path / "first")
+    start = {"init_from": str(tmp_path / "first")}
+    train_corpus(recipe_on(folder, steps=2, train=start), corpus, tmp_path / "with")
+    folder.rename(tmp_path / "gone")
+    train_corpus(recipe_on(folder, steps=2, train=start), corpus, tmp_path / "without")
+    assert_same(weights_of(tmp_path / "with", 2), weights_of(tmp_path / "without", 2))

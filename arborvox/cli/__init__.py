@@ -20,6 +20,7 @@ from arborvox.cli import (
     export,
     lm,
     prepare,
+    project,
     run,
     score,
     serve,
@@ -32,7 +33,7 @@ from arborvox.errors import ArborvoxError, harmless
 from arborvox.version import VERSION
 
 USUAL = """run prepare tokens tree train lm tune decode score compare report
-transcribe align serve export""".split()
+transcribe align serve project learn export""".split()
 
 
 # What several processes can do together, under torchrun.
@@ -109,6 +110,7 @@ for module in (
     decode,
     align,
     serve,
+    project,
     export,
     elan,
     score,

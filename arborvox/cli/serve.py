@@ -15,9 +15,9 @@ TOKEN_VARIABLE = "ARBORVOX_TOKEN"
 @takes_search_options("inventory", "batch_s")
 def serve(
     runs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="RUN…", help="Folders of runs; NAME=RUN gives one a name."),
-    ],
+    ] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; others than this machine's need a token.")
     ] = "127.0.0.1",
@@ -29,6 +29,10 @@ def serve(
     allow_host: Annotated[
         list[str] | None,
         typer.Option(help="A Host header to answer to, exactly as browsers send it; repeatable."),
+    ] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option(help="A project to correct on the page; its own model needs no naming."),
     ] = None,
     inventories: Annotated[
         Path | None, typer.Option(help="A folder of inventories, NAME.txt, to choose from.")
@@ -73,11 +77,13 @@ def serve(
         read_token,
     )
 
+    if not runs and project is None:
+        raise ArborvoxError("Name a run to serve, or a project with --project.")
     for path in example or []:
         if not path.is_file():
             raise ArborvoxError(f"There is no example {path}.")
     config = ServeConfig(
-        models=name_models(runs),
+        models=name_models(runs or []),
         host=host,
         port=port,
         token=read_token(token_file) or os.environ.get(TOKEN_VARIABLE) or None,
@@ -86,6 +92,7 @@ def serve(
         examples=tuple(example or ()),
         words=words,
         workers=workers,
+        project=project,
         limits=Limits(
             upload_mb=max_upload_mb,
             duration_s=max_duration_s,

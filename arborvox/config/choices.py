@@ -62,6 +62,8 @@ OutputFormat = Literal["txt", "json", "srt", "vtt", "eaf", "textgrid"]
 AlignmentFormat = Literal["textgrid", "eaf", "json", "ctm"]
 DependentTier = Literal["words", "units", "confidence"]
 ResponseFormat = Literal["json", "text", "srt", "vtt", "verbose_json", "eaf", "textgrid"]
+# What a project proposes to correct next.
+Proposal = Literal["gain", "confidence", "length", "random"]
 TimestampGranularity = Literal["word", "segment"]
 
 

@@ -83,7 +83,7 @@ def _read_pairs(
             skipped.append(Skipped(shown, f"no text: {show_name(path.stem)}{suffix} {why}"))
             continue
         taken.add(stem)
-        text, problem = _read_text(text_file)
+        text, problem = read_text(text_file)
         if problem:
             skipped.append(Skipped(shown, f"text file: {problem}"))
             continue
@@ -96,7 +96,7 @@ def _read_pairs(
         )
 
 
-def _read_text(path: Path) -> tuple[str, str]:
+def read_text(path: Path) -> tuple[str, str]:
     """Read a transcript; return it and what is wrong with it, if anything."""
     try:
         if not path.is_file():  # a pipe would keep us waiting for ever

@@ -37,6 +37,19 @@ def sound_blocks(sound: Sound, rate: int | None, wanted_rate: int) -> Iterator[a
         yield from _resample(map(mono_samples, blocks), int(rate), wanted_rate)
 
 
+class CountedBlocks:
+    """Blocks of samples that are counted as they pass."""
+
+    def __init__(self, blocks: Iterable[audio.Samples]) -> None:
+        self._blocks = iter(blocks)
+        self.num_samples = 0
+
+    def __iter__(self) -> Iterator[audio.Samples]:
+        for block in self._blocks:
+            self.num_samples += len(block)
+            yield block
+
+
 def mono_samples(values: Any) -> audio.Samples:
     """Turn samples (S,) or (S, channels), whole numbers or floats, into mono in [-1, 1]."""
     try:

@@ -4,12 +4,15 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from arborvox.serve.asked import model_of
+from arborvox.serve.bench import Bench
+from arborvox.serve.corrections import Corrections
 from arborvox.serve.documents import write_document
 from arborvox.serve.guard import Guard
+from arborvox.serve.lessons import Lessons
 from arborvox.serve.live import Listening
 from arborvox.serve.messages import ModelFacts
 from arborvox.serve.page_files import PageFiles
@@ -19,9 +22,9 @@ from arborvox.serve.transcriptions import Transcriptions
 from arborvox.version import VERSION
 
 
-def make_app(service: Service, page: PageFiles) -> ASGIApp:
-    """Put the routes together, behind the guard."""
-    routes = [
+def make_app(service: Service, page: PageFiles, bench: Bench | None = None) -> ASGIApp:
+    """Put the routes together, behind the guard; those of a project where there is one."""
+    routes: list[BaseRoute] = [
         Route("/", page.index),
         Route("/favicon.ico", page.icon),
         Route("/page/{name}", page.file),
@@ -36,6 +39,11 @@ def make_app(service: Service, page: PageFiles) -> ASGIApp:
         Route("/v1/audio/transcriptions", Transcriptions(service), methods=["POST"]),
         WebSocketRoute("/v1/listen", Listening(service).listen),
     ]
+    if bench is None:
+        routes.append(Route("/v1/project", _no_project))
+    else:
+        routes += [Route("/project", page.project), *Corrections(bench).routes]
+        routes += Lessons(bench).routes
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_route, ApiError: _refuse})
     app.state.service = service
     return Guard(
@@ -106,6 +114,11 @@ async def _example(request: Request) -> Response:
     if not 0 <= number < len(files):
         raise ApiError(404, "There is no such example.")
     return FileResponse(files[number], media_type="application/octet-stream")
+
+
+async def _no_project(request: Request) -> Response:
+    """Say that there is none, so that a page can ask."""
+    return JSONResponse(None)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

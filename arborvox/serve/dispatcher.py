@@ -48,6 +48,7 @@ class Dispatcher:
         self._num_idle = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._children: list[Child] = []
+        self._crew = 0  # those started last; others leave
         self.num_batches = 0
         self.num_restarts = 0
 
@@ -62,7 +63,10 @@ class Dispatcher:
         return bool(self._children)
 
     async def start(self) -> list[ModelFacts]:
-        """Start the processes; return what they know of their models."""
+        """Start the processes; return what they know of their models.
+
+        Where there are some, they end as soon as they have answered: none waits for the new ones.
+        """
         starting = [self._start_child() for _ in range(self._num_workers)]
         try:
             facts = [await _introduction(child) for child in starting]
@@ -71,8 +75,11 @@ class Dispatcher:
                 child.end()
             raise
         self._rates = {each.name: each.sampling_rate for each in facts[0]}
-        self._children = starting
-        self._tasks = [asyncio.create_task(self._work(child)) for child in starting]
+        self._crew += 1
+        self._children += starting
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks += [asyncio.create_task(self._work(each, self._crew)) for each in starting]
+        self._news.set()
         return facts[0]
 
     async def recognize(self, wishes: Wishes, speech: SpeechSegment, rank: int) -> Heard:
@@ -96,10 +103,9 @@ class Dispatcher:
         while self._children:
             self._children.pop().end()
 
-    async def _work(self, child: Child) -> None:
+    async def _work(self, child: Child, crew: int) -> None:
         """Give one process batch after batch; where it dies another takes its place."""
-        while True:
-            batch = await self._take()
+        while batch := await self._take(crew):
             self.num_batches += 1
             question = Question(batch[0].wishes, tuple(job.speech for job in batch))
             try:
@@ -116,14 +122,21 @@ class Dispatcher:
                 for job, heard in zip(batch, answer, strict=True):
                     if not job.future.done():
                         job.future.set_result(heard)
+        self._children.remove(child)
+        child.end()
 
-    async def _take(self) -> list[_Job]:
-        """Wait for jobs; take the most urgent and others that go well with it."""
+    async def _take(self, crew: int) -> list[_Job]:
+        """Wait for jobs; take the most urgent and others that go well with it.
+
+        Returns none where a newer crew has taken over.
+        """
         self._num_idle += 1
         try:
-            while not self._jobs:
+            while crew == self._crew and not self._jobs:
                 self._news.clear()
                 await self._news.wait()
+            if crew != self._crew:
+                return []
             first = min(self._jobs, key=lambda job: (job.rank, job.order))
             alike = [job for job in self._jobs if job.wishes == first.wishes]
             alike.sort(key=lambda job: (job is not first, job.rank, job.order))

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,12 +14,13 @@ from arborvox.config.choices import ResponseFormat, values_of
 from arborvox.decode.transcript import Transcript
 from arborvox.errors import ArborvoxError, one_line
 from arborvox.serve.answers import ANSWERS, Result
+from arborvox.serve.bodies import check_json
 from arborvox.serve.messages import Heard
 from arborvox.serve.refusals import ApiError
 from arborvox.serve.settings import Limits
-from arborvox.serve.uploads import body_chunks
+from arborvox.serve.uploads import receive_body
 
-MOST_MB = 32
+MOST_BYTES = 32 << 20
 LATEST_S = 1e7
 _FORM = TypeAdapter(Transcript)
 
@@ -30,22 +31,13 @@ async def write_document(request: Request) -> Response:
     if kind not in values_of(ResponseFormat):
         raise ApiError(404, f"There is no format {one_line(kind, 40)!r}.")
     limits: Limits = request.app.state.service.limits
-    data = bytearray()
-    async for chunk in body_chunks(request.headers, request.receive, limits):
-        data += chunk
-        if len(data) > MOST_MB << 20:
-            raise ApiError(413, f"A transcript has at most {MOST_MB} MiB.")
-    media_type, text = await asyncio.to_thread(_write, bytes(data), cast("ResponseFormat", kind))
+    data = await receive_body(request.headers, request.receive, limits, MOST_BYTES)
+    media_type, text = await asyncio.to_thread(_write, data, cast("ResponseFormat", kind))
     return Response(text, media_type=media_type)
 
 
 def _write(data: bytes, kind: ResponseFormat) -> tuple[str, str]:
-    try:
-        transcript = _FORM.validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ApiError(400, f"This is no transcript ({place}: {first['msg']}).") from None
+    transcript = check_json(data, _FORM)
     if not _is_in_order(transcript):
         raise ApiError(400, "The times of a transcript must be finite and rise.")
     media_type, write = ANSWERS[kind]

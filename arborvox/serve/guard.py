@@ -19,7 +19,7 @@ log = logging.getLogger(LOGGER)
 
 REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 # Whoever may see the page may load it; what it then asks for needs the token.
-_OPEN = re.compile(r"/|/healthz|/page/[\w.-]+|/favicon\.ico")
+_OPEN = re.compile(r"/|/project|/healthz|/page/[\w.-]+|/favicon\.ico")
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",

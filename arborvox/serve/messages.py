@@ -58,6 +58,7 @@ class ModelFacts:
     modes: tuple[str, ...]
     beam: int
     inventories: tuple[str, ...]  # those that have units of this model
+    letters: tuple[str, ...]  # those it writes that ASCII has not
     created: int
     tree: dict[str, Any] | None  # units and children, as the page draws them
 

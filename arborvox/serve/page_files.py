@@ -35,7 +35,14 @@ class PageFiles:
 
     async def index(self, request: Request) -> Response:
         """Answer /."""
-        response = self._answer("index.html")
+        return self._whole_page("index.html", request)
+
+    async def project(self, request: Request) -> Response:
+        """Answer /project."""
+        return self._whole_page("project.html", request)
+
+    def _whole_page(self, name: str, request: Request) -> Response:
+        response = self._answer(name)
         # The host was compared with those that are allowed; it can hold nothing else.
         host = request.headers["host"]
         response.headers["Content-Security-Policy"] = (

@@ -25,6 +25,8 @@ from arborvox.tree import CodeTree
 
 MOST_VARIANTS = 32  # ways to search that are kept ready, of all models together
 BLANK = "<blank>"
+WORD_START = "\u2581"  # sentencepiece's
+MOST_LETTERS = 120  # that a page shows in a row
 
 
 def recognize_speech(
@@ -152,9 +154,18 @@ class Hall:
             ),
             beam=engine.config.beam,
             inventories=tuple(usable),
+            letters=_letters(engine.tokenizer),
             created=int(engine.folder.stat().st_mtime),
             tree=None if tree is None else _tree_as_json(tree, engine.tokenizer),
         )
+
+
+def _letters(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the letters or sounds beyond ASCII that a model writes; none if they are hundreds."""
+    units = tokenizer.units[tokenizer.num_special :]
+    signs = {sign for unit in units for sign in unit} if tokenizer.unit == "bpe" else set(units)
+    letters = sorted(sign for sign in signs if not sign.isascii() and sign != WORD_START)
+    return tuple(letters) if len(letters) <= MOST_LETTERS else ()
 
 
 def _tree_as_json(tree: CodeTree, tokenizer: Tokenizer) -> dict[str, Any]:

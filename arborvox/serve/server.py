@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from arborvox.console import say
 from arborvox.errors import ArborvoxError
 from arborvox.serve.app import make_app
+from arborvox.serve.bench import Bench, open_project
 from arborvox.serve.guard import Gate
 from arborvox.serve.page_files import PageFiles
 from arborvox.serve.refusals import ApiError
@@ -33,9 +34,11 @@ def serve(config: ServeConfig, options: dict[str, Any]) -> None:
 
 async def _serve(config: ServeConfig, options: dict[str, Any], listener: socket.socket) -> None:
     page = PageFiles(config.words)  # a mistake in its words is told before models are loaded
+    config, project = open_project(config)
     async with Service(config, options) as service:
+        bench = None if project is None else Bench(project, service)
         settings = uvicorn.Config(
-            make_app(service, page),
+            make_app(service, page, bench),
             http=_protocol(config.limits),
             ws="websockets-sansio",
             ws_max_size=MOST_MESSAGE_BYTES,
@@ -53,7 +56,14 @@ async def _serve(config: ServeConfig, options: dict[str, Any], listener: socket.
         shown = f"[{config.host}]" if ":" in config.host else config.host
         names = ", ".join(service.models)
         say(f"http://{shown}:{config.port}/ serves {names}; Ctrl+C stops it.")
+        if bench is not None:
+            say(f"http://{shown}:{config.port}/project corrects {bench.project.folder}.")
+            if missing := len(bench.project.undrafted()):
+                command = f"arborvox project draft {bench.project.folder}"
+                say(f"{missing} utterances have no draft yet; `{command}` writes them.")
         await server.serve(sockets=[listener])
+        if bench is not None:
+            bench.close()
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:

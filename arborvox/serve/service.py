@@ -33,9 +33,12 @@ class Service:
         self.config, self.limits = config, config.limits
         self.models: dict[str, ModelFacts] = {}
         self.gate, self.metrics = Gate(), Metrics()
+        self._runs = dict(config.models)
+        self._switching = asyncio.Lock()
         threads = max(1, count_cores() // config.workers)
         self.dispatcher = Dispatcher(
-            lambda: _start_worker(config, options, threads), config.workers
+            lambda: _start_worker(self._runs, config.inventories, options, threads),
+            config.workers,
         )
         self.decoders = Decoders(most_idle=config.limits.parallel)
         self._turns = asyncio.Semaphore(config.limits.parallel)
@@ -65,6 +68,20 @@ class Service:
         await self.dispatcher.close()
         self.decoders.close()
         self._stack.close()
+
+    async def switch(self, name: str, run: Path) -> None:
+        """Let a model's name stand for another run; what is being heard is heard by the old one."""
+        async with self._switching:
+            before = self._runs[name]
+            if before == run:
+                return
+            self._runs[name] = run
+            try:
+                facts = await self.dispatcher.start()
+            except BaseException:
+                self._runs[name] = before
+                raise
+            self.models = {each.name: each for each in facts}
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
@@ -161,9 +178,11 @@ class Service:
             self.metrics.read(f"arborvox_{name}", text, value)
 
 
-def _start_worker(config: ServeConfig, options: dict[str, Any], num_threads: int) -> Child:
+def _start_worker(
+    runs: dict[str, Path], inventories: dict[str, Path], options: dict[str, Any], num_threads: int
+) -> Child:
     # Not at the top: the server itself needs no torch, and what it forks decoders from neither.
-    return Child(_recognize_speech, config.models, config.inventories, options, num_threads)
+    return Child(_recognize_speech, runs, inventories, options, num_threads)
 
 
 def _recognize_speech(*arguments: Any) -> None:

@@ -44,6 +44,7 @@ class ServeConfig:
     examples: tuple[Path, ...] = ()
     words: Path | None = None  # the page's words in another language
     workers: int = 1
+    project: Path | None = None
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ def name_models(runs: Sequence[str]) -> dict[str, Path]:
     for run in runs:
         name, separator, path = run.partition("=")
         if not separator or not MODEL_NAME.fullmatch(name):
-            path, name = run, _name_of(Path(run))
+            path, name = run, name_of(Path(run))
         if name in models:
             raise ArborvoxError(
                 f"{models[name]} and {path} would both be called {name}; "
@@ -88,7 +89,7 @@ def name_models(runs: Sequence[str]) -> dict[str, Path]:
     return models
 
 
-def _name_of(run: Path) -> str:
+def name_of(run: Path) -> str:
     """Call a run as its folder, or what `arborvox run` keeps in runs/NAME/seed-0/train as NAME."""
     parts = run.absolute().parts
     if len(parts) > 3 and parts[-1] == "train" and parts[-2].startswith("seed-"):

@@ -87,6 +87,19 @@ async def body_chunks(
             return
 
 
+async def receive_body(
+    headers: Headers, receive: Receive, limits: Limits, most_bytes: int
+) -> bytes:
+    """Return a request's body, which is small enough to be kept in memory."""
+    data = bytearray()
+    async with contextlib.aclosing(body_chunks(headers, receive, limits)) as chunks:
+        async for chunk in chunks:
+            data += chunk
+            if len(data) > most_bytes:
+                raise ApiError(413, f"This takes no more than {most_bytes >> 10} KiB.")
+    return bytes(data)
+
+
 @contextlib.asynccontextmanager
 async def receive_form(
     headers: Headers, receive: Receive, folder: Path, limits: Limits

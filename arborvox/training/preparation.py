@@ -47,7 +47,7 @@ def prepare_data(
     run: RunFolder, recipe: Recipe, manifests: Path, tokens: Path, ranks: Ranks
 ) -> TrainingData:
     """Open the run's tables; the first rank makes what is not there yet."""
-    speech_input = make_input(recipe.model, recipe.features, run.encoder_files())
+    speech_input = make_input(recipe.model, recipe.features, run.encoder_files(recipe))
     if ranks.first:
         _make_data(run, recipe, speech_input, manifests, tokens)
     ranks.wait()

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from arborvox.config import Recipe, TrainConfig, load_resolved_recipe, show_recipe
 from arborvox.errors import ArborvoxError, one_line
 from arborvox.files import atomic_folder, read_json, write_json_atomic, write_text_atomic
-from arborvox.model.checkpoint import ENCODER, recipe_version
+from arborvox.model.checkpoint import ENCODER, find_checkpoint, recipe_version
+from arborvox.model.encoders.pretrained.base_model import is_of_model
 from arborvox.team import this_team
 from arborvox.typed_json import check_form
 
@@ -159,10 +160,19 @@ class RunFolder:
         ]
         return found[-1] if found else None
 
-    def encoder_files(self) -> Path | None:
-        """Return where the run keeps what its encoder is made from, once it has saved that."""
+    def encoder_files(self, recipe: Recipe) -> Path | None:
+        """Return where the run keeps what its encoder is made from, once it has saved that.
+
+        Before that it is where the model keeps it that the run starts from, if that has the same:
+        then what the encoder was once made from may be gone.
+        """
         state = self.newest_state()
-        return None if state is None else self.checkpoints / state.name / ENCODER
+        if state is not None:
+            return self.checkpoints / state.name / ENCODER
+        if recipe.train.init_from is None or recipe.model.encoder != "pretrained":
+            return None
+        files = find_checkpoint(Path(recipe.train.init_from)) / ENCODER
+        return files if is_of_model(files, recipe.model.pretrained) else None
 
     def prune(self, progress: Progress, keep: int, average_best: int) -> None:
         """Delete the models and states that are neither among the newest nor among the best."""

@@ -1,5 +1,6 @@
 """`arborvox serve` as a process of its own, and sounds to send it."""
 
+import http.client
 import io
 import os
 import re
@@ -20,12 +21,14 @@ ADDRESS = re.compile(rb"http://(\S+?):(\d+)/ serves")
 class RunningServer:
     """A server with tiny models, its log, and its scratch folder."""
 
-    def __init__(self, arguments: Sequence[str], folder: Path, **environment: str) -> None:
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, port: int = 0, **environment: str
+    ) -> None:
         """Start it and wait until it says where it is."""
         self.scratch = folder / "scratch"
         self.scratch.mkdir(parents=True, exist_ok=True)
         self.log_path = folder / "log.jsonl"
-        command = [sys.executable, "-m", "arborvox", "serve", *arguments, "--port=0"]
+        command = [sys.executable, "-m", "arborvox", "serve", *arguments, f"--port={port}"]
         settings = {
             "OMP_NUM_THREADS": "1",
             "TMPDIR": str(self.scratch),
@@ -71,6 +74,24 @@ class RunningServer:
         if self.process.poll() is None:
             self.process.send_signal(sign)
         return self.process.wait(timeout=60)
+
+
+def ask(
+    server: RunningServer,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> tuple[int, dict[str, str], bytes]:
+    """Make one request on a connection of its own."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    try:
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        named = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, named, answer.read()
+    finally:
+        connection.close()
 
 
 def speech(seconds: float, seed: int = 0, rate: int = RATE) -> np.ndarray:

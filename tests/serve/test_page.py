@@ -1,28 +1,23 @@
 """The page in a real browser: upload, microphone, downloads, phone, dark, keyboard, axe-core."""
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import (
+    DEADLINE_MS,
+    PHONE,
+    Visit,
+    needs_chromium,
+    opened_browser,
+    playwright,
+    violations,
+)
 from running_server import RunningServer, speech, wav
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra `test`")
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Chromium: apt-get install chromium (see .ci/run)"
-)
-QUIET = (
-    "--disable-background-networking --disable-component-update --disable-sync --no-first-run "
-    "--disable-gpu --autoplay-policy=no-user-gesture-required "
-    "--use-fake-ui-for-media-stream --use-fake-device-for-media-stream"
-).split()
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
-DEADLINE_MS = 60_000
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -34,61 +29,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(sound: Path) -> Iterator[Any]:
-    microphone = f"--use-file-for-fake-audio-capture={sound}"
-    with playwright.sync_playwright() as driver:
-        made = driver.chromium.launch(
-            executable_path=CHROMIUM, args=[*QUIET, microphone], chromium_sandbox=False
-        )
+    with opened_browser(f"--use-file-for-fake-audio-capture={sound}") as made:
         yield made
-        made.close()
-
-
-class Visit:
-    """The page in a fresh context, with what went wrong in it and whom it asked."""
-
-    def __init__(self, browser: Any, server: RunningServer, **settings: Any) -> None:
-        self.context = browser.new_context(
-            **{"viewport": DESK, "permissions": ["microphone"], **settings}
-        )
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(DEADLINE_MS)
-        self.complaints: list[str] = []
-        self.hosts: set[str] = set()
-        self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
-        self.page.on("websocket", lambda socket: self.hosts.add(socket.url.split("/")[2]))
-        self.page.goto(server.url)
-        self.page.wait_for_selector("body[data-ready]")
-        self.own_host = f"{server.host}:{server.port}"
-
-    def _hear(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
-
-    def upload(self, path: Path, model: str = "tree") -> None:
-        """Bring a recording and wait for its words."""
-        self.page.select_option("#model", model)
-        self.page.set_input_files("#file", path)
-        self.page.wait_for_selector(".recording:not([aria-busy]) .word")
-
-    def look(self, name: str) -> None:
-        """Keep a picture where ARBORVOX_SCREENSHOTS says."""
-        if folder := os.environ.get("ARBORVOX_SCREENSHOTS"):
-            self.page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
-
-    def leave(self) -> None:
-        """Close it; nothing may have gone wrong, and nobody else was asked."""
-        self.context.close()
-        assert self.complaints == []
-        assert self.hosts == {self.own_host}
-
-
-def violations(page: Any) -> list[str]:
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {[node['target'] for node in each['nodes']]}" for each in found]
 
 
 def test_a_recording_is_read_heard_and_explained(

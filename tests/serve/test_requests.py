@@ -12,30 +12,12 @@ from typing import Any
 import psutil
 import pytest
 from checkpoints import make_checkpoint
-from running_server import RunningServer, speech, wav
+from running_server import RunningServer, ask, speech, wav
 
 from arborvox.cli import app
 from arborvox.errors import ArborvoxError
 
 TOKEN = "a-token-of-enough-letters"
-
-
-def ask(
-    server: RunningServer,
-    method: str,
-    path: str,
-    body: bytes | None = None,
-    headers: dict[str, str] | None = None,
-) -> tuple[int, dict[str, str], bytes]:
-    """Make one request on a connection of its own."""
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
-    try:
-        connection.request(method, path, body, headers or {})
-        answer = connection.getresponse()
-        named = {name.lower(): value for name, value in answer.getheaders()}
-        return answer.status, named, answer.read()
-    finally:
-        connection.close()
 
 
 def form(data: bytes, name: str = "x.wav", **fields: str) -> tuple[bytes, dict[str, str]]:
@@ -103,6 +85,12 @@ def test_no_other_file_can_be_had(server: RunningServer, path: str) -> None:
     status, _, body = ask(server, "POST" if "documents" in path else "GET", path)
     assert status == 404
     assert json.loads(body)["error"]["message"]
+
+
+def test_a_server_without_a_project_says_so(server: RunningServer) -> None:
+    assert ask(server, "GET", "/v1/project")[2] == b"null"
+    for path in ("/project", "/v1/project/items", "/v1/project/learning"):
+        assert ask(server, "GET", path)[0] == 404
 
 
 def test_health_and_metrics(server: RunningServer) -> None:

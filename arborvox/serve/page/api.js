@@ -29,7 +29,7 @@ function headers() {
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
-async function ask(path, options = {}) {
+export async function ask(path, options = {}) {
   let response;
   try {
     response = await fetch(path, { ...options, headers: { ...headers(), ...options.headers } });
@@ -38,9 +38,11 @@ async function ask(path, options = {}) {
     throw new ApiError("error_network");
   }
   if (response.ok) return response;
-  const details = (await response.json().catch(() => ({}))).error ?? {};
+  const answer = await response.json().catch(() => ({}));
+  const details = answer.error ?? {};
   const error = new ApiError(wordFor(response.status, details), details.message);
   error.status = response.status;
+  error.answer = answer;
   error.retryAfter = Number(response.headers.get("Retry-After")) || 1;
   throw error;
 }
@@ -48,6 +50,7 @@ async function ask(path, options = {}) {
 function wordFor(status, details) {
   if (status === 401) return "error_token";
   if (status === 413) return "error_size";
+  if (status === 507) return "error_full";
   if (status === 429) return "error_still_busy";
   if (status === 503) return details.code === "stopping" ? "error_stopping" : "error_server";
   if (details.param === "file") return "error_file";

@@ -1,6 +1,8 @@
 // The page: choices, recordings brought or spoken, and plain words where something fails.
 
-import { getExample, listExamples, listen, listModels, takeTokenFromAddress, useToken } from "./api.js";
+import { getExample, listExamples, listen, listModels } from "./api.js";
+import { askForToken, clearNotice, tell } from "./notice.js";
+import { getProject } from "./project_api.js";
 import { openMicrophone } from "./recorder.js";
 import { RecordingView } from "./recording.js";
 import { languageName, loadWords, t } from "./words.js";
@@ -33,23 +35,6 @@ function showChoices() {
   fill(at("language"), [["", t("any_language")], ...languages]);
   fill(at("inventory"), [["", t("all_units")], ...model.inventories.map((name) => [name, name])]);
   at("inventory-field").hidden = !model.inventories.length;
-}
-
-// --- problems --------------------------------------------------------------------------------
-
-function tell(error) {
-  const box = at("notice");
-  const details = error.details ? t("error_details", { details: error.details }) : "";
-  const small = document.createElement("small");
-  small.textContent = details;
-  box.replaceChildren(t(error.word ?? "error_server"), small);
-  box.hidden = false;
-  at("token-form").hidden = error.word !== "error_token";
-  if (!error.word) console.error(error);
-}
-
-function clearNotice() {
-  at("notice").hidden = true;
 }
 
 // --- recordings ------------------------------------------------------------------------------
@@ -178,22 +163,17 @@ async function begin() {
     fill(at("model"), models.map(({ id }) => [id, id]));
     showChoices();
     await showExamples();
+    at("to-project").hidden = !(await getProject());
     clearNotice();
-    at("token-form").hidden = true;
   } catch (error) {
     tell(error);
   }
 }
 
 await loadWords();
-takeTokenFromAddress();
+askForToken(begin);
 at("level").setAttribute("aria-label", t("level"));
 at("model").onchange = showChoices;
-at("token-form").onsubmit = (event) => {
-  event.preventDefault();
-  useToken(at("token").value.trim());
-  begin();
-};
 at("record").onclick = async () => {
   at("record").disabled = true;
   try {

@@ -22,8 +22,8 @@ export async function decode(blob) {
   }
 }
 
-export function draw(canvas, sound, start, end, marked = null) {
-  const width = Math.max(1, Math.round((end - start) * PIXELS_PER_S));
+export function draw(canvas, sound, start, end, marked = null, pixelsPerS = PIXELS_PER_S) {
+  const width = Math.max(1, Math.round((end - start) * pixelsPerS));
   const scale = Math.min(window.devicePixelRatio || 1, MOST_CANVAS / width);
   canvas.width = Math.max(1, Math.round(width * scale));
   canvas.height = Math.round(HEIGHT * scale);
@@ -36,7 +36,7 @@ export function draw(canvas, sound, start, end, marked = null) {
   const loudest = Math.max(0.05, ...peaks.map(([low, high]) => Math.max(-low, high)));
   const half = HEIGHT / 2;
   for (let x = 0; x < width; x += 1) {
-    const time = start + x / PIXELS_PER_S;
+    const time = start + x / pixelsPerS;
     const isMarked = marked && time >= marked.start && time < marked.end;
     pen.fillStyle = style.getPropertyValue(isMarked ? "--accent" : "--wave");
     const [low, high] = peaks[x];

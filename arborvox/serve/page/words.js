@@ -29,6 +29,28 @@ export function percent(probability) {
   return new Intl.NumberFormat(words.lang, { style: "percent", ...digits }).format(probability);
 }
 
+// An error rate, such as 12.3 %.
+export function share(value) {
+  const style = { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 };
+  return new Intl.NumberFormat(words.lang, style).format(value);
+}
+
+// The difference of two error rates, with its sign.
+export function points(difference) {
+  const style = { signDisplay: "exceptZero", minimumFractionDigits: 1, maximumFractionDigits: 1 };
+  return new Intl.NumberFormat(words.lang, style).format(100 * difference);
+}
+
+export function number(value) {
+  return new Intl.NumberFormat(words.lang, { maximumSignificantDigits: 2 }).format(value);
+}
+
+export function duration(seconds) {
+  const isLong = seconds >= 60;
+  const style = { style: "unit", unit: isLong ? "minute" : "second", maximumFractionDigits: isLong ? 1 : 0 };
+  return new Intl.NumberFormat(words.lang, style).format(isLong ? seconds / 60 : seconds);
+}
+
 export function clock(seconds) {
   const whole = Math.floor(seconds);
   const minutes = String(Math.floor(whole / 60) % 60);
@@ -43,4 +65,9 @@ export function languageName(code) {
   } catch {
     return code;
   }
+}
+
+export function dateTime(moment) {
+  const style = { dateStyle: "medium", timeStyle: "short" };
+  return new Intl.DateTimeFormat(words.lang, style).format(new Date(moment));
 }

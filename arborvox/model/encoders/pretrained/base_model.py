@@ -117,6 +117,11 @@ def open_base_model(name: str | None, home: Path | None) -> BaseModel:
     )
 
 
+def is_of_model(home: Path, name: str | None) -> bool:
+    """Whether the files of a checkpoint's encoder are those of the model of this name."""
+    return (home / ORIGIN).is_file() and read_json(home / ORIGIN).get("name") == name
+
+
 def read_weights(folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of a pretrained model, from safetensors where there are any."""
     if (folder / WEIGHTS).is_file():

@@ -52,6 +52,7 @@ class PretrainedEncoder(StackedEncoder):
     ) -> None:
         super().__init__(config, features, home)
         self._base = open_base_model(config.pretrained, home)
+        self._is_given = home is not None
         self.network = _family(self._base)(self._base)
         self.state_s = self.network.frames_a_state * self.input.frame_s * config.stride
         self.description = (
@@ -82,8 +83,9 @@ class PretrainedEncoder(StackedEncoder):
         return _family(base).make_input(base)
 
     def load_start(self) -> None:
-        """Take the pretrained weights."""
-        self.network.load(self._base)
+        """Take the pretrained weights, unless they are another checkpoint's to give."""
+        if not self._is_given:
+            self.network.load(self._base)
 
     def files(self) -> dict[str, str]:
         """Return the pretrained model's own configuration."""
