@@ -6,7 +6,7 @@ from typing import Any
 from arborvox.config import CorpusConfig, Recipe, validate_recipe
 
 # How long: about as much speech whatever there is, but nothing too seldom or too often.
-SPEECH_S = 27_000.0
+SPEECH_S = 20_000.0
 FEWEST_EPOCHS, MOST_EPOCHS = 8, 60
 # A model that knows something already is changed more carefully than one that knows nothing.
 RATE_SHARE, MOST_RATE = 0.5, 1e-3
