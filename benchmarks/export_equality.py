@@ -1,8 +1,9 @@
 """Whether an export says what torch says, on real recordings in every mode, and what int8 costs.
 
-python benchmarks/export_equality.py --case NAME RUN MANIFEST [--case …] --json FILE
+python benchmarks/export_equality.py NAME RUN MANIFEST --json results/export_equality.json
 Torch decodes one utterance at a time in fp32; the export in fp32 does so too, and then eight side
 by side. Every batch is encoded once for all searches, and both sides search with the same settings.
+Rows of other names stay in the JSON file.
 """
 
 import argparse
@@ -34,29 +35,24 @@ Tokens = dict[str, list[tuple[int, ...]]]  # by mode, of each utterance
 
 
 def main() -> None:
-    """Export each run in both precisions and compare."""
+    """Export a run in both precisions and compare."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", nargs=3, action="append", metavar=("NAME", "RUN", "MANIFEST"))
+    parser.add_argument("name")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("manifest", type=Path)
     parser.add_argument("--utterances", type=int, default=200)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    models, modes = [], []
-    for name, run, manifest in asked.case or ():
-        utterances = _spread(list(load_manifest(Path(manifest))), asked.utterances)
-        with tempfile.TemporaryDirectory() as scratch:
-            case = Case(name, Path(run), Path(scratch), utterances)
-            rows = list(case.compare())
-            models.append(case.row())
-        modes += rows
-    tables = {
-        "models": Table(MODELS, tuple(models)),
-        "modes": Table(MODES, tuple(modes), num_labels=2),
-    }
+    utterances = _spread(list(load_manifest(asked.manifest)), asked.utterances)
+    with tempfile.TemporaryDirectory() as scratch:
+        case = Case(asked.name, asked.run, Path(scratch), utterances)
+        modes = Table(MODES, tuple(case.compare()), num_labels=2)
+        tables = {"models": Table(MODELS, (case.row(),)), "modes": modes}
     for table in tables.values():
         print_table(table)
     if asked.json:
-        publish(asked.json, tables)
+        publish(asked.json, tables, add=True)
 
 
 def _spread(utterances: list[Utterance], count: int) -> list[Utterance]:
