@@ -55,10 +55,29 @@ def write_model(
     onnx = require_onnx()
     if precision == "int8":
         model = round_weights(model)
+    _merge_constants(model)
     _shorten_names(model)
     model.producer_name = "arborvox"
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.save_model(model, str(path))
+
+
+def _merge_constants(model: Any) -> None:
+    """Keep one of equal constants: the tracer writes a layer's own down for every layer."""
+    graph = model.graph
+    first: dict[bytes, str] = {}
+    same: dict[str, str] = {}
+    nodes = []
+    for node in graph.node:
+        if node.op_type == "Constant":
+            value = node.attribute[0].SerializeToString(deterministic=True)
+            same[node.output[0]] = first.setdefault(value, node.output[0])
+        if same.get(node.output[0], node.output[0]) == node.output[0]:
+            nodes.append(node)
+        for place, name in enumerate(node.input):
+            node.input[place] = same.get(name, name)
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _shorten_names(model: Any) -> None:

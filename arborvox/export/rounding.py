@@ -1,8 +1,8 @@
 """Weights of a graph in 8 bits: products that are computed in them, the rest as a smaller file.
 
-Matrix products run in 8 bits. Other large weights (convolutions, embeddings, output layers of many
-tokens) are kept in 8 bits with a scale for each row or column, and become fp32 again when the graph
-is loaded: a cast and a product of constants, which onnxruntime computes once.
+Matrix products run in 8 bits. Other weights (convolutions, embeddings, positions, output layers)
+are kept in 8 bits with a scale for each row or column, and become fp32 again when the graph is
+loaded: a cast and a product of constants, which onnxruntime computes once.
 """
 
 import logging
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-# Products whose numbers are not to be rounded: filter banks and output layers.
+# Products whose other side is not to be rounded: filter banks and output layers.
 EXACT_PARTS = ("/input/", "/ctc/", "/output/")
-# Of the weights that are kept smaller, which axis has a scale for each of its places.
-SCALED_AXES = {"Conv": 0, "Gather": 0, "MatMul": 1}
+# Of the weights that are kept smaller: over which axes numbers share a scale.
+SHARED_AXES = {"Conv": (-1, -2, -3), "Gather": (-1,), "MatMul": (-2,)}
 EXACT_WEIGHTS = "input."  # filter banks
 # What has fewer numbers than this does not make a file large.
-WORTH = 1 << 16
+WORTH = 1 << 12
 LARGEST = 127
 
 
@@ -68,8 +68,8 @@ def _shrink_rest(model: Any) -> None:
     graph = model.graph
     weights = {tensor.name: tensor for tensor in graph.initializer}
     made = []
-    for name, axis in _large_weights(graph).items():
-        whole, scales = _round(numpy_helper.to_array(weights[name]), axis)
+    for name, axes in _large_weights(graph).items():
+        whole, scales = _round(numpy_helper.to_array(weights[name]), axes)
         graph.initializer.remove(weights[name])
         graph.initializer.append(numpy_helper.from_array(whole, f"{name}_8"))
         graph.initializer.append(numpy_helper.from_array(scales, f"{name}_scale"))
@@ -82,34 +82,31 @@ def _shrink_rest(model: Any) -> None:
     graph.node.extend(nodes)
 
 
-def _large_weights(graph: Any) -> dict[str, int]:
-    """Return the names of weights that are worth it, with the axis that is scaled."""
+def _large_weights(graph: Any) -> dict[str, tuple[int, ...]]:
+    """Return the names of weights that are worth it, with the axes that share a scale."""
     from onnx import TensorProto
 
-    axes: dict[str, set[int | None]] = {}
+    uses: dict[str, set[str | None]] = {}
     for node in graph.node:
         for place, name in enumerate(node.input):
             is_weight = place == (0 if node.op_type == "Gather" else 1)
-            axis = SCALED_AXES.get(node.op_type) if is_weight else None
-            axes.setdefault(name, set()).add(axis)
+            uses.setdefault(name, set()).add(node.op_type if is_weight else None)
     found = {}
     for tensor in graph.initializer:
-        (axis, *others) = axes.get(tensor.name, {None})
+        (use, *others) = uses.get(tensor.name, {None})
         if (
-            axis is not None
+            use in SHARED_AXES
             and not others
             and tensor.data_type == TensorProto.FLOAT
-            and len(tensor.dims) > axis
             and np.prod(tensor.dims) >= WORTH
             and not tensor.name.startswith(EXACT_WEIGHTS)
         ):
-            found[tensor.name] = axis
+            found[tensor.name] = SHARED_AXES[use][: len(tensor.dims) - 1]
     return found
 
 
-def _round(values: Any, axis: int) -> tuple[Any, Any]:
+def _round(values: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """Return whole numbers and scales whose product is nearest to the values."""
-    others = tuple(place for place in range(values.ndim) if place != axis)
-    largest = np.abs(values).max(axis=others, keepdims=True)
+    largest = np.abs(values).max(axis=axes, keepdims=True)
     scales = np.where(largest > 0, largest, 1.0).astype(np.float32) / np.float32(LARGEST)
     return np.rint(values / scales).astype(np.int8), scales
