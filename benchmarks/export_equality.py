@@ -21,15 +21,17 @@ from arborvox import audio
 from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.export.exporting import export_onnx
+from arborvox.export.graphs import EncoderGraph
 from arborvox.manifest import Utterance, load_manifest
+from arborvox.model.checkpoint import load_checkpoint
 from arborvox.recognizer import load
 from arborvox.report.document import Cell, Table
 from arborvox.score.counts import error_counts, metrics_of, split_units
 from arborvox.vocabulary import EOS_ID
 
 BATCH = 8
-MODELS = ("model", "recordings", "lengths", "CTC, batch 1", "CTC, batch 8", "decoder", "MB",
-          "MB in int8", "ratio")  # fmt: skip
+MODELS = ("model", "recordings", "lengths", "MB", "MB in int8", "ratio")
+AWAY = ("model", "CTC, batch 1", "CTC, batch 8", "decoder", "torch from fp64", "export from fp64")
 MODES = ("model", "search", "equal, batch 1", "equal, batch 8", "error, torch", "error, int8")
 Tokens = dict[str, list[tuple[int, ...]]]  # by mode, of each utterance
 
@@ -48,7 +50,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         case = Case(asked.name, asked.run, Path(scratch), utterances)
         modes = Table(MODES, tuple(case.compare()), num_labels=2)
-        tables = {"models": Table(MODELS, (case.row(),)), "modes": modes}
+        tables = {
+            "models": Table(MODELS, (case.size_row(),)),
+            "log_probs": Table(AWAY, (case.away_row(),)),
+            "modes": modes,
+        }
     for table in tables.values():
         print_table(table)
     if asked.json:
@@ -73,6 +79,8 @@ class Case:
             key: sum(path.stat().st_size for path in folder.glob("*.onnx"))
             for key, folder in folders.items()
         }
+        model = load_checkpoint(run).model.requires_grad_(False)
+        self.exact = EncoderGraph(model, leaves=True).double().eval()
         self.whole: Any = load(run, precision="fp32", device="cpu").engine
         self.exports: Any = {
             key: load(folder, num_threads=1).engine for key, folder in folders.items()
@@ -85,12 +93,12 @@ class Case:
                 continue  # the model lacks what this search needs
         rate = self.whole.input.sampling_rate
         self.samples = [audio.load(Path(u.audio), rate) for u in utterances]
-        self.worst = dict.fromkeys(("one", "batch", "decoder"), 0.0)
+        self.worst = dict.fromkeys(("one", "batch", "decoder", "torch", "export"), 0.0)
 
     def compare(self) -> Iterator[tuple[Cell, ...]]:
         """Decode everything everywhere; yield a row for each mode."""
         torch_found: Tokens = {mode: [] for mode in self.settings}
-        scores = []
+        scores: list[Any] = []
         with torch.inference_mode():
             for samples in self.samples:
                 features = self.whole.features(samples)
@@ -98,6 +106,7 @@ class Case:
                 encoded = self.whole.network.encode(features[None], lens)
                 self._search(self.whole.network, encoded, torch_found)
                 scores.append(_log_probs(self.whole.network, encoded, self._text(torch_found, -1)))
+                self._note("torch", scores[-1][0], self._exact_ctc(samples))
         self._say("torch")
         one = self._decode("fp32", 1, torch_found, scores)
         batch = self._decode("fp32", BATCH, torch_found, scores)
@@ -111,16 +120,18 @@ class Case:
             texts = (self.name, mode, *equal, *(f"{error:.2f}" for error in errors))
             yield tuple(map(Cell, texts))
 
-    def row(self) -> tuple[Cell, ...]:
-        """Return what holds for all modes."""
+    def size_row(self) -> tuple[Cell, ...]:
+        """Return what was compared, and how large the files are."""
         lengths = {len(samples) for samples in self.samples}
         megabytes = [self.bytes[key] / 1e6 for key in ("fp32", "int8")]
-        texts = (
-            self.name, str(len(self.samples)), str(len(lengths)),
-            *(f"{worst:.1e}" if worst else "" for worst in self.worst.values()),
-            *(f"{size:.1f}" for size in megabytes), f"{megabytes[1] / megabytes[0]:.3f}",
-        )  # fmt: skip
-        return tuple(map(Cell, texts))
+        sizes = (*(f"{size:.1f}" for size in megabytes), f"{megabytes[1] / megabytes[0]:.3f}")
+        counts = (str(len(self.samples)), str(len(lengths)))
+        return tuple(map(Cell, (self.name, *counts, *sizes)))
+
+    def away_row(self) -> tuple[Cell, ...]:
+        """Return how far log-probabilities are apart at most."""
+        worst = (f"{value:.1e}" if value else "" for value in self.worst.values())
+        return tuple(map(Cell, (self.name, *worst)))
 
     def _decode(self, precision: str, batch: int, said: Tokens | None, scores: Any) -> Tokens:
         """Decode by an export; with what torch said, note how far the log-probabilities differ."""
@@ -136,13 +147,26 @@ class Case:
                 if ctc is not None:
                     ours = network.ctc_scores(encoded).log_probs[row, : len(ctc)]
                     self._note("one" if batch == 1 else "batch", ours, ctc)
+                    if batch == 1:
+                        self._note("export", ours, self._exact_ctc(self.samples[start]))
                 if decoder is not None and batch == 1:
                     text = self._text(said, start + row)
                     self._note("decoder", _log_probs(network, encoded, text)[1], decoder)
         self._say(f"{precision}, batch {batch}")
         return found
 
-    def _note(self, what: str, ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> None:
+    def _exact_ctc(self, samples: NDArray[np.float32]) -> Any:
+        """Return CTC's log-probabilities from samples on in double precision, (T, C)."""
+        if self.exact.ctc is None:
+            return None
+        with torch.inference_mode():
+            given = torch.from_numpy(samples).double()[None]
+            *_, ctc = self.exact(given, torch.tensor([len(samples)]))
+        return ctc[0].numpy()
+
+    def _note(self, what: str, ours: Any, theirs: Any) -> None:
+        if ours is None:
+            return
         self.worst[what] = max(self.worst[what], float(np.abs(ours - theirs).max()))
 
     def _search(self, network: Any, encoded: Any, found: Tokens) -> None:
