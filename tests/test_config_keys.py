@@ -173,8 +173,17 @@ def test_a_pretrained_encoder_has_no_keys_that_it_does_not_read(tmp_path: Path, 
 
 def test_any_recipe_can_be_put_on_a_pretrained_encoder() -> None:
     for path in sorted(RECIPES.glob("*.yaml")):
-        recipe = load_recipe(path, put_on_pretrained("some/name"))
+        recipe = load_recipe(path, put_on_pretrained(path, "some/name"))
         assert recipe.model.pretrained == "some/name"
+
+
+def test_what_stands_on_a_pretrained_encoder_suits_it_unless_the_recipe_was_made_for_one() -> None:
+    own, made_for_one = RECIPES / "own.yaml", RECIPES / "trees_trial.yaml"
+    model = load_recipe(own, put_on_pretrained(own, "some/name")).model
+    assert (model.layers, model.stride, model.width) == ("upper", 2, 256)
+    as_written = load_recipe(made_for_one).model
+    model = load_recipe(made_for_one, put_on_pretrained(made_for_one, "some/name")).model
+    assert model == as_written.model_copy(update={"pretrained": "some/name"})
 
 
 @pytest.mark.parametrize(

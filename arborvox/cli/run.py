@@ -34,7 +34,8 @@ def run(
         str | None,
         typer.Option(
             "--pretrained",
-            help="Put this pretrained encoder under every variant: a folder, or a name of the hub.",
+            help="Put this pretrained encoder under every variant, with what suits it on top: "
+            "a folder, or a name of the hub.",
         ),
     ] = None,
     test_languages: Annotated[
@@ -54,7 +55,7 @@ def run(
     from arborvox.pipeline.stages import RunInterruptedError
     from arborvox.team import join_team
 
-    words = put_on_pretrained(pretrained) if pretrained is not None else []
+    words = put_on_pretrained(recipe, pretrained) if pretrained is not None else []
     words += overrides or ()
     if test_languages is not None:
         words.append(_choose_test_languages(test_languages))

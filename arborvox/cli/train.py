@@ -43,7 +43,7 @@ def train(
 
     overrides = list(set_ or ())
     if pretrained is not None:
-        overrides = [*put_on_pretrained(pretrained), *overrides]
+        overrides = [*put_on_pretrained(recipe, pretrained), *overrides]
     with join_team():
         result = run_training(
             load_recipe(recipe, overrides), out=out, manifests=manifests, tokens=tokens, tree=tree

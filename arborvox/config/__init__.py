@@ -29,7 +29,8 @@ if TYPE_CHECKING:
         validate_recipe,
     )
     from arborvox.config.model import MODEL_SIZES, ModelConfig
-    from arborvox.config.recipe import Recipe, ReportConfig, VariantConfig, put_on_pretrained
+    from arborvox.config.on_pretrained import put_on_pretrained
+    from arborvox.config.recipe import Recipe, ReportConfig, VariantConfig
     from arborvox.config.section import Section
     from arborvox.config.speech import AugmentConfig, FeaturesConfig
     from arborvox.config.train import TrainConfig
@@ -53,8 +54,8 @@ _HOMES = {
     "validate_recipe": "loading",
     "MODEL_SIZES": "model",
     "ModelConfig": "model",
+    "put_on_pretrained": "on_pretrained",
     "Recipe": "recipe",
-    "put_on_pretrained": "recipe",
     "ReportConfig": "recipe",
     "VariantConfig": "recipe",
     "Section": "section",

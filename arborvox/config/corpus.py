@@ -219,6 +219,12 @@ class OwnCorpus(WrittenCorpus):
     keep_split: str | None = Field(
         None, description="A split.tsv of before: its utterances stay where they were."
     )
+    train_minutes: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="Train on no more of each language; the sets that are held out stay whole.",
+    )
 
     @property
     def origins(self) -> tuple[str | None, ...]:

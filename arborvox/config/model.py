@@ -13,13 +13,16 @@ from arborvox.config.choices import (
     Smoothing,
     StateChoice,
     TopKind,
+    values_of,
 )
 from arborvox.config.section import Section
 
 LayerNumber = Annotated[int, Field(ge=0, le=1000)]
 
 # What an encoder that others have trained is asked, and no other.
-PRETRAINED_KEYS = ("pretrained", "freeze", "layers", "top", "layer_drop", "gradient_checkpointing")
+PRETRAINED_KEYS = (
+    "pretrained", "freeze", "layers", "stride", "top", "layer_drop", "gradient_checkpointing",
+)  # fmt: skip
 
 # What `model.size` stands for; keys written in the recipe win over these.
 MODEL_SIZES: dict[str, dict[str, Any]] = {
@@ -47,6 +50,7 @@ class ModelConfig(Section):
     freeze: FrozenPart | LayerNumber = "all"  # or the lowest N layers
     # Whose states are read: 0 are those before the first layer.
     layers: StateChoice | Annotated[tuple[LayerNumber, ...], Field(max_length=1000)] = "mixture"
+    stride: int = Field(1, gt=0, le=16)  # so many of its states are one of those on top
     top: TopKind = "conformer"  # of the encoder_layers on top of a pretrained one
     layer_drop: float = Field(0.0, ge=0, lt=1)  # of pretrained layers that learn
     gradient_checkpointing: bool = False  # compute them twice, to keep less in memory
@@ -90,12 +94,12 @@ class ModelConfig(Section):
     @field_validator("layers", mode="wrap")
     @classmethod
     def _read_layers(cls, value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-        if value in ("last", "mixture"):
+        if value in values_of(StateChoice):
             return check(value)
         numbers = value if isinstance(value, (list, tuple)) else ()
         if numbers and all(type(number) is int and number >= 0 for number in numbers):
             return check(tuple(numbers))
-        raise ValueError("must be last, mixture, or a list of layers' numbers")
+        raise ValueError("must be last, upper, mixture, or a list of layers' numbers")
 
     @model_validator(mode="after")
     def _check_sizes(self) -> "ModelConfig":

@@ -1,6 +1,5 @@
 """A whole experiment: all sections, the report, and the variants to compare."""
 
-import json
 import re
 from typing import Any
 
@@ -88,12 +87,3 @@ class Recipe(Section):
                     "(model.freeze: none, or a number of layers)"
                 )
         return self
-
-
-def put_on_pretrained(name: str) -> list[str]:
-    """Return the overrides that put a pretrained encoder under a recipe that was made for ours."""
-    ours = {f"features.{key}": field for key, field in FeaturesConfig.model_fields.items()}
-    ours = {"model.channels": ModelConfig.model_fields["channels"], **ours}
-    del ours["features.cache"]
-    unread = [f"{key}={json.dumps(field.default)}" for key, field in ours.items()]
-    return ["model.encoder=pretrained", f"model.pretrained={json.dumps(name)}", *unread]

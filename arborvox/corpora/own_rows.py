@@ -9,7 +9,7 @@ from arborvox.console import say
 from arborvox.corpora.checks import check_recordings, count_units, decodes, length_problem
 from arborvox.corpora.kept_split import write_split
 from arborvox.corpora.manifests import IGNORED_REASON, REPEATED_NAME, CorpusStats, Skipped
-from arborvox.corpora.own_split import settle_given, split_utterances
+from arborvox.corpora.own_split import settle_given, split_utterances, thin_out
 from arborvox.corpora.rows import Row
 from arborvox.corpora.writing import write_corpus
 from arborvox.manifest import Utterance
@@ -35,6 +35,8 @@ def prepare_rows(
     rows = _normalize(rows, config, skipped)
     utterances = _check_audio(rows, config, jobs, skipped)
     codes = split_utterances(utterances, given, config)
+    if config.train_minutes is not None:
+        codes = thin_out(codes, utterances, config.train_minutes, config.seed)
     stats = CorpusStats(config.kind, config.model_dump(mode="json"))
     write_corpus(stage, stats, utterances, codes, skipped)
     found = {language: letters.found for language, letters in look_alikes.items()}

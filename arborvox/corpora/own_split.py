@@ -16,6 +16,7 @@ from arborvox.corpora.rows import Row
 from arborvox.corpora.sampling import (
     DEV,
     DEV_MOST,
+    NOT_DRAWN,
     TEST,
     TEST_QUOTA,
     TRAIN,
@@ -69,6 +70,23 @@ def split_utterances(
     for language, rows in _by_language(utterances):
         codes[rows] = _split_language(language, [utterances[i] for i in rows], config)
     return codes
+
+
+def thin_out(
+    codes: IntArray, utterances: Sequence[Utterance], minutes: float, seed: int
+) -> IntArray:
+    """Keep so many minutes of each language's training utterances, at least one utterance.
+
+    Utterances are drawn in one order, so that what a minute keeps an hour keeps too.
+    """
+    thinned = codes.copy()
+    for language, rows in _by_language(utterances):
+        training = rows[codes[rows] == TRAIN]
+        order = language_rng(seed, f"{language}/minutes").permutation(training)
+        ends_s = np.cumsum([utterances[row].duration_s for row in order])
+        room = max(int(np.searchsorted(ends_s, 60.0 * minutes, side="right")), 1)
+        thinned[order[room:]] = NOT_DRAWN
+    return thinned
 
 
 def _split_language(language: str, utterances: Sequence[Utterance], config: OwnCorpus) -> IntArray:

@@ -100,3 +100,17 @@ def test_a_table_that_is_no_split_is_named_by_line(tmp_path: Path, content: str,
         sets_of(table, tmp_path / "out", keep_split=str(tmp_path / "split.tsv"))
     with pytest.raises(ArborvoxError, match="There is no split"):
         sets_of(table, tmp_path / "out", keep_split=str(tmp_path / "none.tsv"))
+
+
+def test_fewer_minutes_of_training_are_part_of_more_and_what_is_held_out_stays(
+    tmp_path: Path, before: dict[str, set[str]]
+) -> None:
+    table, kept = tmp_path / "t.tsv", []
+    for minutes in (0.001, 0.05, 0.1, 100.0):  # half a second an utterance
+        found = sets_of(table, tmp_path / str(minutes), train_minutes=minutes)
+        assert (found["test"], found["dev"]) == (before["test"], before["dev"])
+        kept.append(found["train"])
+    assert [len(train) for train in kept] == [1, 6, 12, len(before["train"])]
+    assert kept[0] < kept[1] < kept[2] < kept[3]
+    reasons = set(read_skipped(tmp_path / "0.05").values())
+    assert reasons == {"not sampled"}

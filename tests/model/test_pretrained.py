@@ -20,6 +20,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_checkpoint, save_checkpoint
 from arborvox.model.encoders import make_input
+from arborvox.model.encoders.pretrained.encoder import _join_neighbors
 from arborvox.model.encoders.pretrained.inputs import WhisperMel, slaney_bands
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import CodeTree
@@ -90,10 +91,11 @@ def test_states_are_those_of_transformers(folders: dict[str, Path], name: str) -
         torch.testing.assert_close(ours, normed, rtol=0, atol=1e-4, msg=f"state {number}")
 
 
+@pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize("name", MODELS)
-def test_batch_changes_nothing(folders: dict[str, Path], name: str) -> None:
+def test_batch_changes_nothing(folders: dict[str, Path], name: str, stride: int) -> None:
     """Alone or beside others, with garbage in the padding; Whisper's windows included."""
-    model = make_asr(folders[name])
+    model = make_asr(folders[name], stride=stride)
     pieces = [model.encoder.input(speech(s, i)) for i, s in enumerate((0.9, 0.03, 2.3, 0.4))]
     lens = torch.tensor([len(piece) for piece in pieces])
     padded = pad_sequence(pieces, batch_first=True, padding_value=1e4)
@@ -106,7 +108,61 @@ def test_batch_changes_nothing(folders: dict[str, Path], name: str) -> None:
                 states[row, : int(state_lens[row])], alone[0], rtol=0, atol=2e-5
             )
     seconds = state_lens * model.encoder.state_s
-    torch.testing.assert_close(seconds[2].item(), 2.3, rtol=0, atol=0.05)
+    torch.testing.assert_close(seconds[2].item(), 2.3, rtol=0, atol=0.05 * stride)
+
+
+@pytest.mark.parametrize("freeze", ["all", 1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_layers_that_learn_stand_on_kept_states_of_those_that_do_not(
+    folders: dict[str, Path], name: str, freeze: str | int
+) -> None:
+    """The same states come out, Whisper's windows included; and only what learns has gradients."""
+    heard = make_asr(folders[name], freeze=freeze, layers=[1, 2, 3]).encoder
+    given = make_asr(folders[name], freeze=freeze, layers=[1, 2, 3]).encoder
+    pieces = [heard.input(speech(s, i)) for i, s in enumerate((0.9, 2.3, 0.4))]
+    lens = torch.tensor([len(piece) for piece in pieces])
+    frames = pad_sequence(pieces, batch_first=True)
+    expected, expected_lens, _ = heard(frames, lens)
+    with torch.no_grad():
+        kept = [heard.frozen_states(piece[None], lens[i : i + 1]) for i, piece in enumerate(pieces)]
+    assert heard.states_input is not None
+    assert all(states.shape[-1] == heard.states_input.width for states, _ in kept)
+    given.take_states()
+    kept_lens = torch.cat([state_lens for _, state_lens in kept])
+    found, found_lens, _ = given(
+        pad_sequence([states[0] for states, _ in kept], batch_first=True), kept_lens
+    )
+    assert found_lens.tolist() == expected_lens.tolist()
+    for row, length in enumerate(found_lens.tolist()):
+        torch.testing.assert_close(found[row, :length], expected[row, :length], rtol=0, atol=2e-5)
+    found.sum().backward()
+    learning = [number for number, layer in enumerate(given.network.layers) if _has_gradient(layer)]
+    assert learning == ([] if freeze == "all" else list(range(int(freeze), 3)))
+
+
+def _has_gradient(layer: torch.nn.Module) -> bool:
+    return any(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in layer.parameters())
+
+
+def test_states_are_named_by_what_does_not_learn(folders: dict[str, Path]) -> None:
+    keys = []
+    for changed in (None, 0, 2):  # a layer that rests, one that learns
+        encoder = make_asr(folders["whisper"], freeze=1, layers="last").encoder
+        if changed is not None:
+            with torch.no_grad():
+                next(encoder.network.layers[changed].parameters()).add_(1.0)
+        assert encoder.states_input is not None
+        keys.append(encoder.states_input.key)
+    assert keys[0] == keys[2] != keys[1]
+    assert make_asr(folders["whisper"], freeze="none").encoder.states_input is None
+
+
+def test_joined_states_stand_side_by_side_and_the_last_is_filled_up() -> None:
+    states = torch.arange(1.0, 11.0).view(1, 5, 2).repeat(2, 1, 1)
+    joined, lens = _join_neighbors(states, torch.tensor([5, 2]), 3)
+    assert lens.tolist() == [2, 1]
+    assert joined[0].tolist() == [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 0, 0]]
+    assert joined[1, 0].tolist() == [1, 2, 3, 4, 0, 0]
 
 
 def test_whisper_bands_are_its_own_extractors(folders: dict[str, Path]) -> None:
@@ -152,6 +208,7 @@ def test_freeze_says_what_learns(
 def test_layers_choose_what_is_read(folders: dict[str, Path]) -> None:
     folder = folders["xls-r"]
     assert make_asr(folder, layers="last").encoder.chosen == (3,)
+    assert make_asr(folder, layers="upper").encoder.chosen == (1, 2, 3)
     assert make_asr(folder, layers="mixture").encoder.chosen == (0, 1, 2, 3)
     assert make_asr(folder, layers=[2, 1]).encoder.chosen == (1, 2)
     with pytest.raises(ArborvoxError, match="no layer 4"):

@@ -1,5 +1,6 @@
 """A pretrained network as an encoder: which of its states are read, what learns, what is on top."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from arborvox.model.encoders.pretrained.wav2vec2 import (
     WavLMNetwork,
 )
 from arborvox.model.encoders.pretrained.whisper import WhisperNetwork
-from arborvox.model.encoders.stack import StackedEncoder
+from arborvox.model.encoders.stack import StackedEncoder, padded_frames
 from arborvox.model.encoders.transformer import TransformerLayer
 from arborvox.model.kernels.dispatch import is_exported
 
@@ -34,6 +35,8 @@ FAMILIES: dict[str, type[PretrainedNetwork]] = {
     "wavlm": WavLMNetwork,
     "wav2vec2-bert": W2vBertNetwork,
 }
+
+States = tuple[Tensor, Tensor]  # (B, T', D), (B,)
 
 TOPS: dict[str, type[nn.Module]] = {"conformer": ConformerLayer, "transformer": TransformerLayer}
 
@@ -50,16 +53,22 @@ class PretrainedEncoder(StackedEncoder):
         super().__init__(config, features, home)
         self._base = open_base_model(config.pretrained, home)
         self.network = _family(self._base)(self._base)
-        self.state_s = self.network.frames_a_state * self.input.frame_s
+        self.state_s = self.network.frames_a_state * self.input.frame_s * config.stride
         self.description = (
             f"{self._base.name} ({self._base.family}, {len(self.network.layers)} layers of width "
-            f"{self.network.width}), then {config.encoder_layers} {config.top} layers"
+            f"{self.network.width}), then {config.encoder_layers} {config.top} layers, a state "
+            f"every {round(1000 * self.state_s)} ms"
         )
         self.config = config
         self.chosen = _choose_states(config, len(self.network.layers))
         self.mixture = nn.Parameter(torch.zeros(len(self.chosen)))
-        self.project = nn.Linear(self.network.width, config.width)
+        self.project = nn.Linear(config.stride * self.network.width, config.width)
         self._build_stack(config, TOPS[config.top])
+        # What does not learn ends here; above it there may be layers that do, which must be given
+        # its last state as it is.
+        self._lower = min(self._num_frozen_layers, max(self.chosen))
+        self._num_raw = int(self._lower < max(self.chosen))
+        self._kept = tuple(n for n in self.chosen if n < self._lower + 1 - self._num_raw)
         self._states_given = False
         for parameter in self._frozen_parameters():
             parameter.requires_grad_(False)
@@ -99,15 +108,19 @@ class PretrainedEncoder(StackedEncoder):
 
     @property
     def states_input(self) -> SpeechInput | None:
-        """Describe the states of a network that does not learn."""
-        if self.config.freeze != "all":
+        """Describe the states of the part that does not learn, where there is one."""
+        if self._num_frozen_layers == 0:
             return None
-        digest = digest_tensors(self.network.state_dict())
+        learning = {name for name, p in self.network.named_parameters() if p.requires_grad}
+        resting = {n: t for n, t in self.network.state_dict().items() if n not in learning}
+        kept = ",".join(map(str, self._kept))
+        if self._num_raw:
+            kept += f"+{self._lower}"
         return StatesInput(
             of=self.input,
             frames_a_state=self.network.frames_a_state,
-            width=len(self.chosen) * self.network.width,
-            key=f"{digest}|{','.join(map(str, self.chosen))}",
+            width=(len(self._kept) + self._num_raw) * self.network.width,
+            key=f"{digest_tensors(resting)}|{kept}",
         )
 
     def take_states(self) -> None:
@@ -120,40 +133,47 @@ class PretrainedEncoder(StackedEncoder):
         if not self._states_given:
             with torch.set_grad_enabled(torch.is_grad_enabled() and self.config.freeze != "all"):
                 states, lens = self.frozen_states(frames, lens)
+        states, lens = self._in_windows(self._upper_states, states, lens, a_state=1)
         weights = self.mixture.softmax(dim=0)
         states = states.view(*states.shape[:2], len(self.chosen), -1)  # (B, T', K, D0)
         mixed = torch.einsum("k,btkd->btd", weights, states.to(weights.dtype))
-        return self._run_stack(self.project(mixed), lens)
+        joined, lens = _join_neighbors(mixed, lens, self.config.stride)
+        return self._run_stack(self.project(joined), lens)
 
     def frozen_states(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the chosen states side by side, each normalized, (B, T', K·D0), (B,).
+        """Return states of the lower part side by side, (B, T', K·D0), (B,).
 
-        Layers' states differ in scale by orders: normalized, a weight of the mixture means the
-        same for each, and half precision holds them all.
+        Those that are mixed are normalized: layers' states differ in scale by orders, so a weight
+        of the mixture means the same for each, and half precision holds them all. What the
+        layers above are to read comes last, as it is.
         """
-        if is_exported():  # who runs the graph gives it no more than the network can hear at once
-            return self._states(frames, lens)
+        a_state = self.network.frames_a_state
+        return self._in_windows(self._lower_states, frames, lens, a_state=a_state)
+
+    def _in_windows(
+        self, run: Callable[[Tensor, Tensor], States], x: Tensor, lens: Tensor, *, a_state: int
+    ) -> States:
+        """Run a part on (B, T, …), of which `a_state` stand for a state, in windows where needed.
+
+        Utterances that are too long are heard in windows of one length each, and their states
+        joined. How one is cut depends on its own length alone.
+        """
+        longest = x.shape[1] if is_exported() else int(lens.max())
         most = self.network.max_frames
-        longest = int(lens.max())
-        if most is not None and longest > most:
-            return self._states_of_windows(frames, lens, most)
-        return self._states(frames[:, :longest], lens)
-
-    def _states_of_windows(self, frames: Tensor, lens: Tensor, most: int) -> tuple[Tensor, Tensor]:
-        """Hear utterances that are too long in windows of one length each, and join their states.
-
-        How an utterance is cut depends on its own length alone.
-        """
-        step = self.network.frames_a_state
+        if most is not None:
+            most //= self.network.frames_a_state // a_state
+        # Who runs an exported graph gives it no more than the network can hear at once.
+        if is_exported() or most is None or longest <= most:
+            return run(x[:, :longest], lens)
         windows, owners = [], []
         for row, length in enumerate(lens.tolist()):
             count = -(-length // most)
-            size = -(-length // (count * step)) * step
+            size = -(-length // (count * a_state)) * a_state
             for start in range(0, length, size):
-                windows.append(frames[row, start : min(start + size, length)])
+                windows.append(x[row, start : min(start + size, length)])
                 owners.append(row)
         window_lens = torch.tensor([len(window) for window in windows], device=lens.device)
-        states, state_lens = self._states(pad_sequence(windows, batch_first=True), window_lens)
+        states, state_lens = run(pad_sequence(windows, batch_first=True), window_lens)
         parts: list[list[Tensor]] = [[] for _ in range(len(lens))]
         for row, values, length in zip(owners, states, state_lens.tolist(), strict=True):
             parts[row].append(values[:length])
@@ -161,17 +181,35 @@ class PretrainedEncoder(StackedEncoder):
         joined_lens = torch.tensor([len(values) for values in joined], device=lens.device)
         return pad_sequence(joined, batch_first=True), joined_lens
 
-    def _states(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
-        x, lens, context = self.network.embed(frames, lens)
-        states = []
-        for number in range(max(self.chosen) + 1):
-            if number:
+    def _lower_states(self, frames: Tensor, lens: Tensor) -> States:
+        x, lens = self.network.embed(frames, lens)
+        context = self.network.context(x, lens)
+        states = [self._normalized(0, x)] if 0 in self._kept else []
+        for number in range(1, self._lower + 1):
+            x = self._run_layer(number - 1, x, context)
+            if number in self._kept:
+                states.append(self._normalized(number, x))
+        return torch.cat([*states, *[x.float()] * self._num_raw], dim=-1), lens
+
+    def _upper_states(self, states: Tensor, lens: Tensor) -> States:
+        """Turn what `frozen_states` gave into the chosen states, all normalized."""
+        if not self._num_raw:
+            return states, lens
+        width = self.network.width
+        below, x = states[..., :-width], states[..., -width:]
+        x = x.to(self.project.weight.dtype)
+        context = self.network.context(x, lens)
+        above = []
+        for number in range(self._lower, max(self.chosen) + 1):
+            if number > self._lower:
                 x = self._run_layer(number - 1, x, context)
             if number in self.chosen:
-                last = number == len(self.network.layers)
-                state = self.network.finish(x) if last else x
-                states.append(functional.layer_norm(state.float(), (self.network.width,)))
-        return torch.cat(states, dim=-1), lens
+                above.append(self._normalized(number, x))
+        return torch.cat([below, *above], dim=-1), lens
+
+    def _normalized(self, number: int, x: Tensor) -> Tensor:
+        state = self.network.finish(x) if number == len(self.network.layers) else x
+        return functional.layer_norm(state.float(), (self.network.width,))
 
     def train(self, mode: bool = True) -> "PretrainedEncoder":
         """Set the mode; what does not learn has no dropout either."""
@@ -211,6 +249,20 @@ class PretrainedEncoder(StackedEncoder):
         return [p for p in self.network.parameters() if frozen_all or id(p) not in learning]
 
 
+def _join_neighbors(states: Tensor, lens: Tensor, stride: int) -> tuple[Tensor, Tensor]:
+    """Put `stride` states side by side, (B, T', D), (B,) -> (B, ceil(T' / stride), stride·D), (B,).
+
+    The last one of an utterance is filled up with zeros, whatever stands behind it in a batch.
+    """
+    if stride == 1:
+        return states, lens
+    num_joined = (states.shape[1] + stride - 1) // stride
+    states = states.masked_fill(padded_frames(states, lens), 0.0)
+    states = functional.pad(states, (0, 0, 0, stride - 1))
+    parts = [states[:, first::stride][:, :num_joined] for first in range(stride)]
+    return torch.cat(parts, dim=-1), (lens + stride - 1) // stride
+
+
 def _family(base: BaseModel) -> type[PretrainedNetwork]:
     if base.family not in FAMILIES:
         raise ArborvoxError(
@@ -224,8 +276,8 @@ def _choose_states(config: ModelConfig, num_layers: int) -> tuple[int, ...]:
     """Return which states are read, lowest first."""
     if config.layers == "last":
         return (num_layers,)
-    if config.layers == "mixture":
-        return tuple(range(num_layers + 1))
+    if config.layers in ("upper", "mixture"):
+        return tuple(range(num_layers // 2 if config.layers == "upper" else 0, num_layers + 1))
     if max(config.layers) > num_layers:
         raise ArborvoxError(
             f"model.layers: there is no layer {max(config.layers)}; {config.pretrained} has "

@@ -36,8 +36,12 @@ class PretrainedNetwork(nn.Module, ABC):
         """Return the layers, lowest first."""
 
     @abstractmethod
-    def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Return what the first layer reads, (B, T', D), (B,), and what every layer is told."""
+    def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the first layer reads, (B, T, M), (B,) -> (B, T', D), (B,)."""
+
+    @abstractmethod
+    def context(self, x: Tensor, lens: Tensor) -> Any:
+        """Return what every layer is told of states of this size, (B, T', D), (B,)."""
 
     @abstractmethod
     def run_layer(self, number: int, x: Tensor, context: Any) -> Tensor:

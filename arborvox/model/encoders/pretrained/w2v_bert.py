@@ -52,15 +52,19 @@ class W2vBertNetwork(PretrainedNetwork):
         layers: nn.ModuleList = self.model.encoder.layers
         return layers
 
-    def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor, LayerContext]:
-        """Project, (B, T, M), (B,) -> (B, T, D), (B,), context."""
+    def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
+        """Project, (B, T, M), (B,) -> (B, T, D), (B,)."""
         encoder = self.model.encoder
         padding = padded_frames(frames, lens)
         dtype = self.model.feature_projection.layer_norm.weight.dtype
         x, _ = self.model.feature_projection(frames.masked_fill(padding, 0.0).to(dtype))
-        x = encoder.dropout(x.masked_fill(padding, 0.0))
-        positions = None if encoder.embed_positions is None else encoder.embed_positions(x)
-        return x, lens, LayerContext(key_bias(lens, x), ~padding[:, :, 0], positions)
+        return encoder.dropout(x.masked_fill(padding, 0.0)), lens
+
+    def context(self, x: Tensor, lens: Tensor) -> LayerContext:
+        """Return the bias of the keys, which states are real, and the positions."""
+        embed_positions = self.model.encoder.embed_positions
+        positions = None if embed_positions is None else embed_positions(x)
+        return LayerContext(key_bias(lens, x), ~padded_frames(x, lens)[:, :, 0], positions)
 
     def run_layer(self, number: int, x: Tensor, context: LayerContext) -> Tensor:
         """Run one layer, (B, T, D) -> (B, T, D)."""

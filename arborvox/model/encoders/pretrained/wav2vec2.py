@@ -68,8 +68,8 @@ class Wav2Vec2Network(PretrainedNetwork):
         layers: nn.ModuleList = self.model.encoder.layers
         return layers
 
-    def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor, object]:
-        """Convolve, project and add positions, (B, S, 1), (B,) -> (B, T', D), (B,), context."""
+    def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
+        """Convolve, project and add positions, (B, S, 1), (B,) -> (B, T', D), (B,)."""
         model = self.model
         dtype = model.encoder.layer_norm.weight.dtype
         frames = frames.masked_fill(padded_frames(frames, lens), 0.0).to(dtype)
@@ -82,8 +82,11 @@ class Wav2Vec2Network(PretrainedNetwork):
         x = x + model.encoder.pos_conv_embed(x)
         if not self._stable:
             x = model.encoder.layer_norm(x)
-        x = model.encoder.dropout(x)
-        return x, lens, self._context(x, lens)
+        return model.encoder.dropout(x), lens
+
+    def context(self, x: Tensor, lens: Tensor) -> object:
+        """Return the bias of the keys."""
+        return key_bias(lens, x)
 
     def run_layer(self, number: int, x: Tensor, context: object) -> Tensor:
         """Run one layer, (B, T', D) -> (B, T', D)."""
@@ -107,9 +110,6 @@ class Wav2Vec2Network(PretrainedNetwork):
         return pad_sequence(
             [extract(row[None, :length])[0].T for row, length in rows], batch_first=True
         )
-
-    def _context(self, x: Tensor, lens: Tensor) -> object:
-        return key_bias(lens, x)
 
 
 def _convolve_masked(layers: nn.ModuleList, samples: Tensor, lens: Tensor) -> Tensor:
@@ -170,7 +170,8 @@ class WavLMNetwork(Wav2Vec2Network):
         for layer in self.layers:
             pack_linear_layers(layer.feed_forward)  # type: ignore[arg-type]
 
-    def _context(self, x: Tensor, lens: Tensor) -> WavLMContext:
+    def context(self, x: Tensor, lens: Tensor) -> WavLMContext:
+        """Return the mask of the keys, and the bias that the first layer makes for all."""
         B, T, _ = x.shape
         first: nn.Module = self.layers[0]
         bias = first.attention.compute_bias(T, T)  # type: ignore[union-attr,operator]

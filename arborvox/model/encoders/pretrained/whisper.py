@@ -42,8 +42,8 @@ class WhisperNetwork(PretrainedNetwork):
             hop=base.count("hop_length", 160, part="preprocessor"),
         )
 
-    def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Convolve and add positions, (B, T, M), (B,) -> (B, T', D), (B,), bias of the keys."""
+    def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
+        """Convolve and add positions, (B, T, M), (B,) -> (B, T', D), (B,)."""
         dtype = self.model.layer_norm.weight.dtype
         frames = frames.masked_fill(padded_frames(frames, lens), 0.0).to(dtype)
         x = functional.gelu(self.model.conv1(frames.transpose(1, 2)))  # (B, D, T)
@@ -51,8 +51,11 @@ class WhisperNetwork(PretrainedNetwork):
         x = x.masked_fill(padded_frames(frames, lens).transpose(1, 2), 0.0)
         x = functional.gelu(self.model.conv2(x)).transpose(1, 2)  # (B, T', D)
         lens = torch.div(lens + 1, 2, rounding_mode="floor")
-        x = x + self.model.embed_positions.weight[: x.shape[1]]
-        return x, lens, key_bias(lens, x)
+        return x + self.model.embed_positions.weight[: x.shape[1]], lens
+
+    def context(self, x: Tensor, lens: Tensor) -> Tensor | None:
+        """Return the bias of the keys."""
+        return key_bias(lens, x)
 
     def run_layer(self, number: int, x: Tensor, context: Tensor | None) -> Tensor:
         """Run one layer, (B, T', D) -> (B, T', D)."""
