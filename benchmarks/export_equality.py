@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    utterances = _spread(list(load_manifest(asked.manifest)), asked.utterances)
+    utterances = spread(list(load_manifest(asked.manifest)), asked.utterances)
     with tempfile.TemporaryDirectory() as scratch:
         case = Case(asked.name, asked.run, Path(scratch), utterances)
         modes = Table(MODES, tuple(case.compare()), num_labels=2)
@@ -61,7 +61,7 @@ def main() -> None:
         publish(asked.json, tables, add=True)
 
 
-def _spread(utterances: list[Utterance], count: int) -> list[Utterance]:
+def spread(utterances: list[Utterance], count: int) -> list[Utterance]:
     """Take as many, from everywhere in a manifest."""
     places = np.linspace(0, len(utterances), min(count, len(utterances)), endpoint=False)
     return [utterances[int(place)] for place in places]

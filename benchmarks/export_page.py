@@ -1,7 +1,7 @@
 """The page without a server in Chromium, on one core and with the network off.
 
-python benchmarks/export_page.py RUN RECORDING … --ort-web FOLDER --json results/export_page.json
-Texts: the page with RUN's model hears each recording, and so does onnxruntime with the same graph.
+python benchmarks/export_page.py RUN MANIFEST --ort-web FOLDER --json results/export_page.json
+Texts: the page with RUN's model hears ten recordings, and so does onnxruntime with the same graph.
 Speed and memory: a page of size small with fresh weights hears the recordings one after the other
 as one file of ten minutes, timed from the choice of the file to the last line of text.
 """
@@ -24,17 +24,20 @@ import numpy as np
 import playwright.sync_api as browsers
 import soundfile
 from export import fresh_checkpoint
+from export_equality import spread
 from publishing import print_table, publish
 
 from arborvox import audio
 from arborvox.errors import ArborvoxError
 from arborvox.export.exporting import export_onnx
 from arborvox.export.page import export_page
+from arborvox.manifest import load_manifest
 from arborvox.recognizer import load
 from arborvox.report.document import Cell, Table
 
 RATE = 16_000
 LONG_S = 600.0
+NUM_RECORDINGS = 10
 READY_MS, HEARD_MS = 300_000, 1_800_000
 SIZE = "small"
 
@@ -102,17 +105,19 @@ def main() -> None:
     """Compare texts, then time a long file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
-    parser.add_argument("recordings", type=Path, nargs="+")
+    parser.add_argument("manifest", type=Path)
     parser.add_argument("--ort-web", type=Path)
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     os.sched_setaffinity(0, {asked.core})  # Chromium inherits it
+    utterances = spread(list(load_manifest(asked.manifest)), NUM_RECORDINGS)
+    recordings = [Path(utterance.audio) for utterance in utterances]
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        rows += _compare_texts(asked.run, asked.recordings, folder, asked.ort_web)
-        rows += _time_long(asked.recordings, folder, asked.ort_web)
+        rows += _compare_texts(asked.run, recordings, folder, asked.ort_web)
+        rows += _time_long(recordings, folder, asked.ort_web)
     table = Table(("what", "measured"), tuple((Cell(what), Cell(value)) for what, value in rows))
     print_table(table)
     if asked.json:
