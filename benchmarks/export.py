@@ -17,6 +17,7 @@ from publishing import print_table, publish
 from timing import Timing, interleave
 
 from arborvox.config import validate_recipe
+from arborvox.config.choices import ExportPrecision, values_of
 from arborvox.export.exporting import export_onnx
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import save_checkpoint
@@ -64,7 +65,7 @@ def _time_size(size: str, budget_s: float) -> tuple[dict[str, Timing], dict[str,
             for precision in ("fp32", "bf16")
         }
         megabytes = {}
-        for precision in ("fp32", "int8"):
+        for precision in values_of(ExportPrecision):
             out = folder / precision
             export_onnx(run, out, precision=precision)  # type: ignore[arg-type, unused-ignore]
             name = f"onnxruntime {precision}"

@@ -11,7 +11,7 @@ import torch
 from arborvox.config.choices import ExportPrecision
 from arborvox.errors import ArborvoxError
 from arborvox.export.graphs import Graph
-from arborvox.export.rounding import round_weights
+from arborvox.export.rounding import round_products, shrink_weights
 
 # The newest that onnxruntime on phones and in browsers has had for years.
 OPSET = 18
@@ -54,7 +54,9 @@ def write_model(
     """Write a traced model to a file, its weights rounded to 8 bits where that is asked for."""
     onnx = require_onnx()
     if precision == "int8":
-        model = round_weights(model)
+        model = round_products(model)
+    elif precision == "int8-weights":
+        shrink_weights(model)
     _merge_constants(model)
     _shorten_names(model)
     model.producer_name = "arborvox"

@@ -1,8 +1,8 @@
 """Weights of a graph in 8 bits: products that are computed in them, the rest as a smaller file.
 
-Matrix products run in 8 bits. Other weights (convolutions, embeddings, positions, output layers)
-are kept in 8 bits with a scale for each row or column, and become fp32 again when the graph is
-loaded: a cast and a product of constants, which onnxruntime computes once.
+In int8, matrix products run in 8 bits. Other weights (convolutions, embeddings, positions, output
+layers), or in int8-weights all of them, are kept in 8 bits with a scale for each row or column, and
+become fp32 again when the graph is loaded: a cast and a product of constants, computed once.
 """
 
 import logging
@@ -22,10 +22,10 @@ WORTH = 1 << 12
 LARGEST = 127
 
 
-def round_weights(model: Any) -> Any:
-    """Return the model with 8-bit weights."""
+def round_products(model: Any) -> Any:
+    """Return the model with matrix products in 8 bits, and all other weights kept smaller."""
     rounded = _round_products(model)
-    _shrink_rest(rounded)
+    shrink_weights(rounded)
     return rounded
 
 
@@ -61,8 +61,8 @@ def _round_products(model: Any) -> Any:
         return onnx.load_model(str(rounded))
 
 
-def _shrink_rest(model: Any) -> None:
-    """Keep the large weights that are still in fp32 as 8 bits and scales."""
+def shrink_weights(model: Any) -> None:
+    """Keep large weights that are in fp32 as 8 bits and scales, and let all be computed in fp32."""
     from onnx import TensorProto, helper, numpy_helper
 
     graph = model.graph

@@ -9,7 +9,11 @@ import pytest
 from checkpoints import make_checkpoint
 from onnx import numpy_helper
 
+from arborvox.config.choices import ExportPrecision, values_of
 from arborvox.export.exporting import export_onnx
+from arborvox.recognizer import load
+
+PRECISIONS = values_of(ExportPrecision)
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +23,9 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     units = ("<eos>", "<unk>", *(chr(0x4E00 + number) for number in range(50)))
     wide = {"width": 128, "heads": 2, "feed_forward": 512, "channels": 32, "encoder_layers": 2}
     run = make_checkpoint(folder / "run", units=units, size="small", decoder_layers=1, **wide)
-    for precision in ("fp32", "int8"):
+    for precision in PRECISIONS:
         export_onnx(run, folder / precision, precision=precision)  # type: ignore[arg-type, unused-ignore]
-    return {precision: folder / precision for precision in ("fp32", "int8")}
+    return {precision: folder / precision for precision in PRECISIONS}
 
 
 def weights_of(path: Path) -> dict[str, Any]:
@@ -35,14 +39,16 @@ def test_eight_bits_take_less_than_a_third(exports: dict[str, Path]) -> None:
         precision: sum(path.stat().st_size for path in folder.glob("*.onnx"))
         for precision, folder in exports.items()
     }
-    assert sizes["int8"] <= 0.31 * sizes["fp32"]  # filter banks weigh more in few layers
+    for precision in ("int8", "int8-weights"):
+        assert sizes[precision] <= 0.31 * sizes["fp32"]  # filter banks weigh more in few layers
 
 
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
+@pytest.mark.parametrize("precision", ["int8", "int8-weights"])
 def test_weights_that_are_kept_smaller_come_back_within_half_a_step(
-    exports: dict[str, Path], part: str
+    exports: dict[str, Path], part: str, precision: str
 ) -> None:
-    whole, small = (weights_of(exports[key] / f"{part}.onnx") for key in ("fp32", "int8"))
+    whole, small = (weights_of(exports[key] / f"{part}.onnx") for key in ("fp32", precision))
     kept = [name.removesuffix("_8") for name in small if name.endswith("_8")]
     assert kept
     for name in kept:
@@ -57,7 +63,18 @@ def test_filter_banks_are_never_rounded(exports: dict[str, Path]) -> None:
     assert (small["input.bands"] == whole["input.bands"]).all()
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_weights_alone_change_less_than_products(exports: dict[str, Path]) -> None:
+    samples = 0.1 * np.random.default_rng(0).standard_normal(16_000).astype(np.float32)
+
+    def scores(precision: str) -> Any:
+        engine: Any = load(exports[precision]).engine
+        return engine.network.ctc_scores(engine.network.encode([samples])).log_probs
+
+    away = {key: np.abs(scores(key) - scores("fp32")).max() for key in ("int8", "int8-weights")}
+    assert 0 < away["int8-weights"] < away["int8"]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_no_constant_is_written_twice(exports: dict[str, Path], precision: str) -> None:
     for path in exports[precision].glob("*.onnx"):
         nodes = [node for node in onnx.load(str(path)).graph.node if node.op_type == "Constant"]
