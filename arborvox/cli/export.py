@@ -18,8 +18,8 @@ def export(
     precision: Annotated[
         ExportPrecision | None,
         typer.Option(
-            help="fp32; int8, a quarter of the size and faster; int8-weights, as small, computed in "
-            "fp32, as a page has it."
+            help="fp32; int8, a quarter of the size and faster; int8-weights, as small, computed "
+            "in fp32; a page has the last."
         ),
     ] = None,
     leaves: Annotated[
