@@ -51,25 +51,35 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 class Tab:
-    """A page that was loaded once and now has no network."""
+    """A page that was loaded once, in a browser that was started anew without a network."""
 
-    def __init__(self, browser: Any, site: Path) -> None:
+    def __init__(self, driver: Any, site: Path) -> None:
         handler = functools.partial(Quiet, directory=str(site))
         host = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=host.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{host.server_address[1]}/"
-        context = browser.new_context()
         self.errors: list[str] = []
-        self._open(context, address)
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self._open(driver, address)
         browsers.expect(self.tab.locator("#offline")).to_be_visible(timeout=READY_MS)
+        self._browser.close()
         host.shutdown()
         host.server_close()
-        context.set_offline(True)
-        self.tab.close()
-        self._open(context, address)
+        self._open(driver, address, offline=True)
 
-    def _open(self, context: Any, address: str) -> None:
-        self.tab = context.new_page()
+    def close(self) -> None:
+        """Leave the browser, and forget what it kept."""
+        self._browser.close()
+        self._profile.cleanup()
+
+    def _open(self, driver: Any, address: str, *, offline: bool = False) -> None:
+        self._browser = driver.chromium.launch_persistent_context(
+            self._profile.name,
+            executable_path=_chromium(),
+            args=["--no-sandbox", "--disable-gpu"],
+            offline=offline,
+        )
+        self.tab = self._browser.new_page()
         self.tab.on("console", self._note)
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
         self.status = self.tab.locator("#status")
@@ -94,17 +104,21 @@ class Tab:
 
 
 @contextmanager
-def open_browser() -> Iterator[Any]:
-    """Start Chromium without a window."""
+def opened(site: Path) -> Iterator[Tab]:
+    """Visit a page, and open it again without a network."""
+    with browsers.sync_playwright() as driver:
+        tab = Tab(driver, site)
+        try:
+            yield tab
+        finally:
+            tab.close()
+
+
+def _chromium() -> str:
     path = shutil.which("chromium")
     if path is None:
         raise ArborvoxError("This measures Chromium, which is not installed.")
-    with browsers.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
+    return path
 
 
 def main() -> None:
@@ -140,8 +154,7 @@ def _compare_texts(
         export_onnx(run, export, precision=precision)  # type: ignore[arg-type, unused-ignore]
         recognizer = load(export, mode="ctc-beam", num_threads=1)
         equal = 0
-        with open_browser() as browser:
-            tab = Tab(browser, site)
+        with opened(site) as tab:
             for path in recordings:
                 written, _ = tab.hear(path)
                 wanted = " ".join(recognizer.transcribe(path).text.split())
@@ -165,11 +178,9 @@ def _time_long(
     for name, samples in (("speech", np.resize(joined, length)), ("noise without a pause", noise)):
         long = folder / f"{name.partition(' ')[0]}.wav"
         soundfile.write(long, samples, RATE, subtype="PCM_16")
-        with open_browser() as browser:
-            tab = Tab(browser, site)
-            loaded_mb = _peak_mb()
+        with opened(site) as tab:
             _, took_s = tab.hear(long)
-            peak_mb = max(loaded_mb, _peak_mb())
+            peak_mb = _peak_mb()
         yield f"ten minutes of {name}: real-time factor", f"{took_s / LONG_S:.3f}"
         yield f"ten minutes of {name}: the page's process at its peak (MB)", f"{peak_mb:.0f}"
         yield f"ten minutes of {name}: console errors", str(len(tab.errors))
