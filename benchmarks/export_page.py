@@ -133,7 +133,7 @@ def main() -> None:
     os.sched_setaffinity(0, {asked.core})  # Chromium inherits it
     utterances = spread(list(load_manifest(asked.manifest)), NUM_RECORDINGS)
     recordings = [Path(utterance.audio) for utterance in utterances]
-    rows = []
+    rows: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         rows += _compare_texts(asked.run, recordings, folder, asked.ort_web)
