@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from publishing import print_table, publish
 
 from arborvox import audio
+from arborvox.config.choices import ExportPrecision, values_of
 from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.export.exporting import export_onnx
@@ -30,9 +31,9 @@ from arborvox.score.counts import error_counts, metrics_of, split_units
 from arborvox.vocabulary import EOS_ID
 
 BATCH = 8
-MODELS = ("model", "recordings", "lengths", "MB", "MB in int8", "ratio")
+MODELS = ("model", "recordings", "lengths", "MB", "MB in {}", "ratio")
 AWAY = ("model", "CTC, batch 1", "CTC, batch 8", "decoder", "torch from fp64", "export from fp64")
-MODES = ("model", "search", "equal, batch 1", "equal, batch 8", "error, torch", "error, int8")
+MODES = ("model", "search", "equal, batch 1", "equal, batch 8", "error, torch", "error, {}")
 Tokens = dict[str, list[tuple[int, ...]]]  # by mode, of each utterance
 
 
@@ -43,15 +44,18 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--utterances", type=int, default=200)
+    parser.add_argument(
+        "--rounded", default="int8", choices=[p for p in values_of(ExportPrecision) if p != "fp32"]
+    )
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     utterances = spread(list(load_manifest(asked.manifest)), asked.utterances)
     with tempfile.TemporaryDirectory() as scratch:
-        case = Case(asked.name, asked.run, Path(scratch), utterances)
-        modes = Table(MODES, tuple(case.compare()), num_labels=2)
+        case = Case(asked.name, asked.run, Path(scratch), utterances, asked.rounded)
+        modes = Table(_header(MODES, asked), tuple(case.compare()), num_labels=2)
         tables = {
-            "models": Table(MODELS, (case.size_row(),)),
+            "models": Table(_header(MODELS, asked), (case.size_row(),)),
             "log_probs": Table(AWAY, (case.away_row(),)),
             "modes": modes,
         }
@@ -59,6 +63,10 @@ def main() -> None:
         print_table(table)
     if asked.json:
         publish(asked.json, tables, add=True)
+
+
+def _header(names: tuple[str, ...], asked: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(name.format(asked.rounded) for name in names)
 
 
 def spread(utterances: list[Utterance], count: int) -> list[Utterance]:
@@ -70,9 +78,11 @@ def spread(utterances: list[Utterance], count: int) -> list[Utterance]:
 class Case:
     """A run, its exports, and recordings to compare them on."""
 
-    def __init__(self, name: str, run: Path, scratch: Path, utterances: list[Utterance]) -> None:
-        self.name, self.utterances = name, utterances
-        folders = {"fp32": scratch / "fp32", "int8": scratch / "int8"}
+    def __init__(
+        self, name: str, run: Path, scratch: Path, utterances: list[Utterance], rounded: str
+    ) -> None:
+        self.name, self.utterances, self.rounded = name, utterances, rounded
+        folders = {"fp32": scratch / "fp32", rounded: scratch / rounded}
         for precision, folder in folders.items():
             export_onnx(run, folder, precision=precision)  # type: ignore[arg-type, unused-ignore]
         self.bytes = {
@@ -110,7 +120,7 @@ class Case:
         self._say("torch")
         one = self._decode("fp32", 1, torch_found, scores)
         batch = self._decode("fp32", BATCH, torch_found, scores)
-        rounded = self._decode("int8", 1, None, scores)
+        rounded = self._decode(self.rounded, 1, None, scores)
         for mode in self.settings:
             equal = [
                 f"{sum(map(tuple.__eq__, torch_found[mode], found[mode]))} of {len(self.samples)}"
@@ -123,7 +133,7 @@ class Case:
     def size_row(self) -> tuple[Cell, ...]:
         """Return what was compared, and how large the files are."""
         lengths = {len(samples) for samples in self.samples}
-        megabytes = [self.bytes[key] / 1e6 for key in ("fp32", "int8")]
+        megabytes = [self.bytes[key] / 1e6 for key in ("fp32", self.rounded)]
         sizes = (*(f"{size:.1f}" for size in megabytes), f"{megabytes[1] / megabytes[0]:.3f}")
         counts = (str(len(self.samples)), str(len(lengths)))
         return tuple(map(Cell, (self.name, *counts, *sizes)))
