@@ -1,6 +1,6 @@
 """What leaving torch costs or brings: real-time factors at one thread, one utterance at a time.
 
-python benchmarks/export.py --json ../results/export.json
+python benchmarks/export.py --json results/export.json
 Each case hears the same eight seconds of noise from samples to greedy CTC labels, in networks of
 the sizes small and paper with fresh weights: what they hear does not change how long it takes.
 """
@@ -17,6 +17,7 @@ from publishing import print_table, publish
 from timing import Timing, interleave
 
 from arborvox.config import validate_recipe
+from arborvox.config.choices import ExportPrecision, values_of
 from arborvox.export.exporting import export_onnx
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import save_checkpoint
@@ -58,13 +59,13 @@ def _time_size(size: str, budget_s: float) -> tuple[dict[str, Timing], dict[str,
     samples = (0.1 * noise).astype(np.float32)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        run = _checkpoint(folder / "run", size)
+        run = fresh_checkpoint(folder / "run", size)
         recognizers: dict[str, Any] = {
             f"torch {precision}": load(run, mode="ctc-greedy", precision=precision, device="cpu")
             for precision in ("fp32", "bf16")
         }
         megabytes = {}
-        for precision in ("fp32", "int8"):
+        for precision in values_of(ExportPrecision):
             out = folder / precision
             export_onnx(run, out, precision=precision)  # type: ignore[arg-type, unused-ignore]
             name = f"onnxruntime {precision}"
@@ -81,7 +82,8 @@ def _time_size(size: str, budget_s: float) -> tuple[dict[str, Timing], dict[str,
         return interleave(cases, budget_s=budget_s), megabytes
 
 
-def _checkpoint(folder: Path, size: str) -> Path:
+def fresh_checkpoint(folder: Path, size: str) -> Path:
+    """Write a checkpoint of a size with seeded weights."""
     units = ("<eos>", "<unk>", *(chr(0x4E00 + n) for n in range(NUM_UNITS - 2)))
     tokenizer = Tokenizer("char", units, {"x-x": tuple(range(1, NUM_UNITS + 1))})
     tree = HuffmanTree.from_counts(range(1, NUM_UNITS + 1), units)

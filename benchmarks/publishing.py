@@ -3,14 +3,16 @@
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from timing import describe_machine
 
+from arborvox.files import read_json
 from arborvox.report.document import Table
 from arborvox.report.markdown import render_table
-from arborvox.report.results import fill_pages, results_as_json, write_results
+from arborvox.report.results import fill_pages, read_table, results_as_json, write_results
 
 
 def print_table(table: Table) -> None:
@@ -18,10 +20,24 @@ def print_table(table: Table) -> None:
     print(render_table(table) + "\n", flush=True)
 
 
-def publish(path: Path, tables: Mapping[str, Table], **samples: Any) -> None:
-    """Write tables and raw samples to a JSON file, then the tables of the page beside it."""
+def publish(path: Path, tables: Mapping[str, Table], *, add: bool = False, **samples: Any) -> None:
+    """Write tables and raw samples to a JSON file, then the tables of the page beside it.
+
+    add: keep rows that another call of the same benchmark wrote, and name its command too.
+    """
     command = shlex.join(["python", *sys.argv])
+    if add and path.is_file():
+        tables = {name: _after(read_table(path, name), table) for name, table in tables.items()}
+        before = read_json(path)["command"].splitlines()
+        command = "\n".join([*(line for line in before if line != command), command])
     write_results(path, results_as_json(command, describe_machine(), tables) | samples)
     page = path.with_suffix(".md")
     if page.is_file():
         fill_pages([page])
+
+
+def _after(before: Table, table: Table) -> Table:
+    """Put a table's rows under those that are about something else."""
+    names = {row[0].text for row in table.rows}
+    kept = tuple(row for row in before.rows if row[0].text not in names)
+    return replace(table, rows=(*kept, *table.rows))

@@ -54,7 +54,7 @@ class PowerSpectrum(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """Convolve with cosines and sines."""
-        kernel = self._kernel().float()  # (2F, window)
+        kernel = self._kernel().to(samples.dtype)  # (2F, window)
         kernel = kernel.reshape(self.fft_length + 2, 1, self.size)  # sizes that a tracer can see
         spectrum = functional.conv1d(samples[:, None], kernel, stride=self.hop)  # (B, 2F, T)
         real, imaginary = spectrum.transpose(1, 2).chunk(2, dim=-1)

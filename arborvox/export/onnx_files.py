@@ -1,8 +1,6 @@
 """Graphs as ONNX files: traced for any batch and length, in fp32 or int8, metadata inside."""
 
 import io
-import logging
-import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +11,10 @@ import torch
 from arborvox.config.choices import ExportPrecision
 from arborvox.errors import ArborvoxError
 from arborvox.export.graphs import Graph
+from arborvox.export.rounding import round_products, shrink_weights
 
 # The newest that onnxruntime on phones and in browsers has had for years.
 OPSET = 18
-# Products whose numbers are not to be rounded: filter banks and output layers.
-EXACT_PARTS = ("/input/", "/ctc/", "/output/")
 
 
 def require_onnx() -> Any:
@@ -57,43 +54,32 @@ def write_model(
     """Write a traced model to a file, its weights rounded to 8 bits where that is asked for."""
     onnx = require_onnx()
     if precision == "int8":
-        model = _round_weights(model)
+        model = round_products(model)
+    elif precision == "int8-weights":
+        shrink_weights(model)
+    _merge_constants(model)
     _shorten_names(model)
     model.producer_name = "arborvox"
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.save_model(model, str(path))
 
 
-def _round_weights(model: Any) -> Any:
-    """Return the model with 8-bit weights, a scale for each column."""
-    onnx = require_onnx()
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    # onnxruntime rounds matrices; what each head has of its own is small.
-    stacked = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) > 2}
-    exact = [
-        node.name
-        for node in model.graph.node
-        if node.op_type == "MatMul"
-        and (any(part in node.name for part in EXACT_PARTS) or node.input[1] in stacked)
-    ]
-    with tempfile.TemporaryDirectory(prefix="arborvox-") as folder:
-        whole, rounded = Path(folder) / "whole.onnx", Path(folder) / "rounded.onnx"
-        onnx.save_model(model, str(whole))
-        logging.disable(logging.WARNING)  # it asks for sizes that are free here
-        try:
-            quantize_dynamic(
-                whole,
-                rounded,
-                op_types_to_quantize=["MatMul"],
-                per_channel=True,
-                weight_type=QuantType.QInt8,
-                reduce_range=True,  # processors without VNNI add pairs of products in 16 bits
-                nodes_to_exclude=exact,
-            )
-        finally:
-            logging.disable(logging.NOTSET)
-        return onnx.load_model(str(rounded))
+def _merge_constants(model: Any) -> None:
+    """Keep one of equal constants: the tracer writes a layer's own down for every layer."""
+    graph = model.graph
+    first: dict[bytes, str] = {}
+    same: dict[str, str] = {}
+    nodes = []
+    for node in graph.node:
+        if node.op_type == "Constant":
+            value = node.attribute[0].SerializeToString(deterministic=True)
+            same[node.output[0]] = first.setdefault(value, node.output[0])
+        if same.get(node.output[0], node.output[0]) == node.output[0]:
+            nodes.append(node)
+        for place, name in enumerate(node.input):
+            node.input[place] = same.get(name, name)
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _shorten_names(model: Any) -> None:

@@ -45,7 +45,12 @@ const rows = frameScores(scores, given.frames, given.width, tree);
 const candidates = frameCandidates(scores, rows, given.width, tree, given.count);
 const { tokens, score } = prefixBeam(rows, candidates, given.beam, given.bonus);
 const leaves = bestLeaves(scores.subarray(0, given.width), tree.left, tree.right, 5);
-const parts = [...splitAtPauses(Float32Array.from(given.samples), given.rate, given.longest)];
+const samples = Float32Array.from(given.samples);
+const read = (start, end) => samples.subarray(start, end);
+const parts = [];
+for await (const part of splitAtPauses(read, samples.length, given.rate, given.longest)) {
+  parts.push(part);
+}
 console.log(JSON.stringify({
   tokens, score, leaves, alignment: align(rows, tokens),
   parts: parts.map((part) => [part.start, part.samples.length]),

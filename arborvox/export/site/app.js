@@ -29,7 +29,10 @@ worker.onmessage = ({ data }) => {
     return;
   }
   const job = waiting.get(data.id);
-  if (data.type === "segment") {
+  if (data.type === "need") {
+    const samples = mono(job.sound, data.start, data.end);
+    worker.postMessage({ type: "samples", samples }, [samples.buffer]);
+  } else if (data.type === "segment") {
     job.segments.push(data.segment);
     show(job, data.segment);
     $("progress").value = data.done;
@@ -63,7 +66,7 @@ function show(job, segment) {
 }
 
 function finish(job, durationS) {
-  latest = { ...job, durationS };
+  latest = { name: job.name, segments: job.segments, durationS };
   const seconds = (performance.now() - job.begun) / 1000;
   const heard = job.segments.some((segment) => segment.text);
   if (!heard) job.article.append(Object.assign(document.createElement("p"), { textContent: "—" }));
@@ -73,7 +76,7 @@ function finish(job, durationS) {
   job.resolve({ segments: job.segments, duration_s: durationS, seconds });
 }
 
-function recognize(name, samples) {
+function recognize(name, sound) {
   const article = document.createElement("article");
   article.append(Object.assign(document.createElement("h2"), { textContent: name }));
   $("transcripts").prepend(article);
@@ -81,30 +84,33 @@ function recognize(name, samples) {
   $("progress").value = 0;
   return new Promise((resolve, reject) => {
     const id = nextId++;
-    waiting.set(id, { name, article, segments: [], resolve, reject, begun: performance.now() });
-    worker.postMessage({ type: "recognize", id, samples }, [samples.buffer]);
+    const begun = performance.now();
+    waiting.set(id, { name, sound, article, segments: [], resolve, reject, begun });
+    worker.postMessage({ type: "recognize", id, length: sound.length });
   });
 }
 
-function mono(buffer) {
-  const samples = new Float32Array(buffer.length);
-  for (let channel = 0; channel < buffer.numberOfChannels; channel++) {
-    const data = buffer.getChannelData(channel);
-    for (let i = 0; i < data.length; i++) samples[i] += data[i] / buffer.numberOfChannels;
+// The mean of a recording's channels; the worker asks for a window after the other, so that a long
+// recording is in memory once.
+function mono(sound, start, end) {
+  const samples = new Float32Array(end - start);
+  for (let channel = 0; channel < sound.numberOfChannels; channel++) {
+    const data = sound.getChannelData(channel);
+    for (let i = start; i < end; i++) samples[i - start] += data[i] / sound.numberOfChannels;
   }
   return samples;
 }
 
 // Decoded at the model's rate at once: at its own, a long recording would fill the memory.
-async function samplesOfFile(file) {
+async function soundOfFile(file) {
   const context = new OfflineAudioContext(1, 1, model.sampling_rate);
-  return mono(await context.decodeAudioData(await file.arrayBuffer()));
+  return context.decodeAudioData(await file.arrayBuffer());
 }
 
 async function openFile(file) {
   say(`Reading ${file.name} …`);
   try {
-    return await recognize(file.name, await samplesOfFile(file));
+    return await recognize(file.name, await soundOfFile(file));
   } catch (error) {
     say(`${file.name}: ${error.name === "EncodingError" ? "no recording that this browser can read" : error.message}`, true);
     throw error;
@@ -153,7 +159,7 @@ async function stopRecording() {
   source.connect(offline.destination);
   source.start();
   const name = `Recording of ${new Date().toLocaleTimeString()}`;
-  await recognize(name, mono(await offline.startRendering()));
+  await recognize(name, await offline.startRendering());
 }
 
 $("file").onchange = async ({ target }) => {

@@ -99,15 +99,17 @@ function lastPause(samples, rate) {
 }
 
 // Yield {start, samples} of at most maxSegmentS seconds; a recording that fits is not cut.
-export function* splitAtPauses(samples, rate, maxSegmentS) {
+// read(start, end) gives samples, so that no more than a window of them needs to be here.
+export async function* splitAtPauses(read, length, rate, maxSegmentS) {
   const window = Math.round(maxSegmentS * rate);
   let start = 0;
   let isLong = false;
-  while (samples.length - start > window) {
+  while (length - start > window) {
     isLong = true;
-    const cut = lastPause(samples.subarray(start, start + window), rate);
-    yield* speechIn(samples.subarray(start, start + cut), start, rate, isLong);
+    const samples = await read(start, start + window);
+    const cut = lastPause(samples, rate);
+    yield* speechIn(samples.subarray(0, cut), start, rate, isLong);
     start += cut;
   }
-  yield* speechIn(samples.subarray(start), start, rate, isLong);
+  yield* speechIn(await read(start, length), start, rate, isLong);
 }

@@ -59,16 +59,26 @@ async function recognizeSegment(samples) {
   return { tokens, alignment: tokens.length ? align(rows, tokens) : null };
 }
 
-async function recognize(id, samples) {
+let arrive = null; // what waits for samples
+
+function reader(id) {
+  return (start, end) =>
+    new Promise((resolve) => {
+      arrive = resolve;
+      self.postMessage({ type: "need", id, start, end });
+    });
+}
+
+async function recognize(id, length) {
   const rate = model.sampling_rate;
   const round = (value) => Math.round(value * 1000) / 1000;
-  for (const part of splitAtPauses(samples, rate, model.max_segment_s)) {
+  for await (const part of splitAtPauses(reader(id), length, rate, model.max_segment_s)) {
     const { tokens, alignment } = await recognizeSegment(part.samples);
     const startS = part.start / rate;
     self.postMessage({
       type: "segment",
       id,
-      done: (part.start + part.samples.length) / samples.length,
+      done: (part.start + part.samples.length) / length,
       segment: {
         start_s: round(startS),
         end_s: round(startS + part.samples.length / rate),
@@ -77,19 +87,23 @@ async function recognize(id, samples) {
       },
     });
   }
-  self.postMessage({ type: "done", id, duration_s: samples.length / rate });
+  self.postMessage({ type: "done", id, duration_s: length / rate });
 }
 
 let queue = Promise.resolve(); // one after the other
 
 self.onmessage = ({ data }) => {
+  if (data.type === "samples") {
+    arrive(data.samples);
+    return;
+  }
   queue = queue
     .then(async () => {
       if (data.type === "load") {
         await load();
         self.postMessage({ type: "ready", model });
       } else {
-        await recognize(data.id, data.samples);
+        await recognize(data.id, data.length);
       }
     })
     .catch((error) => {
