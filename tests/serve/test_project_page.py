@@ -21,6 +21,8 @@ from browsing import (
 from running_server import ask
 from tiny_project import Tales
 
+from arborvox.config.choices import Proposal, values_of
+
 pytestmark = needs_chromium
 PAGE = Path(__file__).parents[2] / "arborvox" / "serve" / "page"
 
@@ -65,7 +67,9 @@ def test_all_words_of_the_pages_are_there_and_used() -> None:
     asked = set(re.findall(r'data-word="(\w+)"|\bt\(\s*"(\w+)"', sources))
     named = {first or second for first, second in asked}
     assert named <= set(words)
-    made = ("state_", "is_", "change_", "stage_", "verdict_", "withdraw_")  # of a part that varies
+    # Of a part that varies.
+    made = ("state_", "is_", "change_", "stage_", "verdict_", "withdraw_", "propose_")
+    assert {f"propose_{way}" for way in values_of(Proposal)} <= set(words)
     unused = {
         word
         for word in words
@@ -79,6 +83,7 @@ def test_ten_are_corrected_by_keyboard_and_learned_from(browser: Any, tales: Tal
     page, project = visit.page, tales.project
     assert page.evaluate("document.activeElement.id") == "text"
     assert violations(page) == []
+    assert "drawn by lot" in page.inner_text("#proposal")
     visit.look("project")
     # The sound plays by itself, pauses and plays again, without leaving the text.
     sound = "document.getElementById('sound')"

@@ -61,6 +61,7 @@ def test_the_project_is_described(server: RunningServer, project: Project) -> No
     assert (told["name"], told["language"], told["served_as"]) == ("tales", "x-a", "tones")
     assert told["num_items"] == len(project.items())
     assert told["speakers"] == ["ana", "bo"]
+    assert told["propose"] == "random"
     assert told["letters"] == sorted(unit for unit in UNITS if not unit.isascii())
 
 

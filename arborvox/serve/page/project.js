@@ -25,6 +25,7 @@ async function showCounts() {
     name: project.name,
   };
   at("counts").textContent = t("project_counts", facts);
+  at("proposal").textContent = t(`propose_${project.propose}`);
   items.showSpeakers(project.speakers);
   mending.showLetters(project.letters);
   if (project.num_changes !== numChanges) await items.refresh();
