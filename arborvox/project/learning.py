@@ -36,7 +36,7 @@ from arborvox.manifest import append_cuts, load_manifest, split_file
 from arborvox.model.checkpoint import CONFIG, find_checkpoint, recipe_version
 from arborvox.processes import count_cores
 from arborvox.project.drafting import model_path, write_drafts
-from arborvox.project.going_on import expected_steps, go_on
+from arborvox.project.going_on import draft_error, expected_steps, go_on
 from arborvox.project.items import Item
 from arborvox.project.models import LEARNED, LearnedModel, Verdict
 from arborvox.project.progress import (
@@ -70,6 +70,7 @@ class RoundPlan:
     parent: str
     also: str | None
     train_s: float
+    error: float | None  # of the parent's drafts, by what people made of them
     test_s: float
     num_test: int
     heard: tuple[str, ...]
@@ -141,6 +142,7 @@ class _Round:
             parent=models.current,
             also=None if also is None else str(also.absolute()),
             train_s=_seconds(train_items),
+            error=draft_error(self.project.corrections(models.current)),
             test_s=_seconds(test_items),
             num_test=len(test_items),
             # What a model knows, those know that went on from it.
@@ -193,6 +195,7 @@ class _Round:
             train_s=train_s,
             cache=self.project.folder / CACHE,
             corpus=corpus,
+            error=self.plan.error,
         )
         self.num_steps = expected_steps(recipe, train_s)
         return recipe

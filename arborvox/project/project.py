@@ -233,6 +233,15 @@ class Project:
                 if name not in entry.drafts and not entry.stack
             ]
 
+    def corrections(self, model: str) -> list[tuple[str, str]]:
+        """List what a model wrote and what people made of it, draft and text."""
+        with self.turn():
+            return [
+                (entry.drafts[model].text, entry.stack[-1][1])
+                for entry in self.ledger.entries.values()
+                if model in entry.drafts and entry.stack and entry.stack[-1][0] == "confirmed"
+            ]
+
     # Inside.
 
     @contextmanager

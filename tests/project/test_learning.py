@@ -12,9 +12,12 @@ import pytest
 from made_up_project import confirm, confirm_all, make_project
 from tiny_corpus import run_process
 
+from arborvox.config import load_resolved_recipe
 from arborvox.errors import ArborvoxError
+from arborvox.model.checkpoint import CONFIG, find_checkpoint, recipe_version
 from arborvox.project import Project, draft_items, read_status, stop_learning, withdraw
 from arborvox.project import learning as module
+from arborvox.project.going_on import draft_error, go_on
 from arborvox.project.learning import judge, learn
 from arborvox.project.models import BASE
 from arborvox.score.bootstrap import Difference, Estimate
@@ -50,6 +53,29 @@ def _copy(project: Path, to: Path) -> Path:
 
 def _weights(project: Path) -> bytes:
     return (project / "models/001/model.safetensors").read_bytes()
+
+
+def test_a_model_that_writes_well_is_changed_with_more_care(corrected: Path) -> None:
+    project = Project.open(corrected)
+    parent = find_checkpoint(module.model_path(project, BASE))
+    before = load_resolved_recipe(parent / CONFIG, recipe_version(parent))
+    rates = [
+        go_on(
+            before, parent, name="next", seed=1, train_s=60.0, cache=corrected, error=error
+        ).train.learning_rate
+        for error in (None, 0.31, 0.29, 0.0)
+    ]
+    assert rates[0] == rates[1] == pytest.approx(5 * rates[2]) == pytest.approx(5 * rates[3])
+
+
+def test_how_much_of_the_drafts_was_corrected(corrected: Path) -> None:
+    assert draft_error([]) is None
+    assert draft_error([("abcd", "Abed."), ("", "wxyz")]) == pytest.approx(5 / 8)
+    project = Project.open(corrected)
+    pairs = project.corrections(BASE)
+    assert len(pairs) == len(project.items(state="confirmed")) > 0
+    assert all(text == text.strip() != "" for _, text in pairs)
+    assert project.corrections("001") == []
 
 
 def test_a_round_makes_a_model_that_was_compared_and_drafts_with_it(learned: Path) -> None:
