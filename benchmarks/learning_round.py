@@ -15,7 +15,7 @@ from publishing import print_table, publish
 
 from arborvox import audio
 from arborvox.manifest import Utterance, load_manifest, split_file
-from arborvox.project import LearnedModel, Project
+from arborvox.project import LearnedModel, Project, draft_items
 from arborvox.project.adding import RATE, add_recordings
 from arborvox.project.learning import learn
 from arborvox.report.document import Cell, Table
@@ -47,6 +47,7 @@ def correct(run: Path, data: Path, work: Path, seconds: float) -> Project:
     texts = bring(utterances, work / "brought")
     project = Project.create(work / "project", language=utterances[0].language, model=run)
     add_recordings(project, [work / "brought"])
+    draft_items(project)  # how good they are decides how carefully the model is changed
     left_s = seconds
     for item in project.items(state="draft"):
         if item.split == "test" or left_s > 0:
