@@ -39,7 +39,9 @@ def test_every_recipe_compares_models_that_differ(
 
 
 def test_there_is_a_recipe_for_each_table_of_the_paper() -> None:
-    groups = [f"common_voice_{group}" for group in ("romance", "slavic", "turkic", "all")]
+    groups = [
+        f"common_voice_{group}" for group in ("romance", "slavic", "turkic", "all", "pretrained")
+    ]
     ucla = ["ucla", "ucla_alone", "ucla_pretrained", "ucla_pretrained_world", "ucla_trees"]
     trial = [f"trees_trial{part}" for part in ("", "_more", "_tenth", "_decoder")]
     others = ["demo", "own", "common_voice", "languages"]

@@ -59,7 +59,7 @@ class Corrections:
                 "language": self.project.settings.language,
                 "served_as": self.bench.served_as,
                 "letters": self.bench.letters,
-                "propose": self.project.settings.propose,
+                "propose": self.project.proposal,
                 "speakers": sorted({each.speaker for each in recordings if each.speaker}),
                 "num_changes": sum(item.revision for item in items),
                 **asdict(summary),

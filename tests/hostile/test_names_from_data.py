@@ -43,6 +43,7 @@ MADE_OF_OUR_OWN = {
     ("shards/packing.py", "cuts.{number:06d}.jsonl.gz"),
     ("shards/packing.py", "{split}-{n:03d}.jsonl"),
     ("training/state.py", "step-{step:06d}"),
+    ("project/learning.py", "{name}.jsonl"),  # old or new
     ("features.py", "{key[2:]}.npy"),  # of a checksum
     ("pipeline/stages.py", "{name}-{number}"),  # of a stage's folder, which was checked
     ("corpora/__init__.py", "more-{number}-{part.kind}"),

@@ -187,7 +187,10 @@ def test_missing_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"freeze": 2}, "freeze is read with encoder: pretrained alone"),
         ({"encoder_layers": 0}, "encoder_layers must be above 0"),
         ({"encoder": "pretrained", "pretrained": "x", "freeze": "some"}, "must be all, none"),
-        ({"encoder": "pretrained", "pretrained": "x", "layers": []}, "must be last, mixture"),
+        (
+            {"encoder": "pretrained", "pretrained": "x", "layers": []},
+            "must be last, upper, mixture",
+        ),
     ],
 )
 def test_keys_that_contradict(keys: dict[str, Any], message: str) -> None:

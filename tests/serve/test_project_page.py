@@ -250,5 +250,5 @@ def test_a_speaker_is_withdrawn_after_a_question(browser: Any, tales: Tales) -> 
     assert "001" in page.inner_text("#confirm-text") or not project.models.learned()
     page.keyboard.press("Escape")
     page.wait_for_selector("#confirm", state="hidden")
-    assert "never sent" not in page.evaluate("JSON.stringify({...localStorage})")
+    page.wait_for_function("() => !JSON.stringify({...localStorage}).includes('never sent')")
     visit.leave()
