@@ -30,9 +30,9 @@ HEADER = (
 def read_experiment(label: str, folder: Path) -> tuple[Cell, ...]:
     """Return a row of the first table: what was trained, how well it does, what it cost."""
     tables = json.loads((folder / "report" / NUMBERS_NAME).read_text())["tables"]
-    data = dict(zip(tables["data"]["header"], tables["data"]["rows"][-1], strict=False))
-    hours = tables["data"]["rows"][-1][tables["data"]["header"].index("train utterances") + 1]
-    words = (label, hours, data["test utterances"])
+    header, row = tables["data"]["header"], tables["data"]["rows"][-1]
+    hours = row[header.index("train utterances") + 1]  # hours stand behind each set's utterances
+    words = (label, hours, row[header.index("test utterances")])
     costs = (tables["models"]["rows"][0][-1], tables["free-speed"]["rows"][0][-1])
     rates = (_told_cell(tables[f"free-{metric}"]["rows"][0][-1]) for metric in ("cer", "wer"))
     return (*map(Cell, words), *rates, *map(Cell, costs))

@@ -135,7 +135,8 @@ class PretrainedEncoder(StackedEncoder):
         if not self._states_given:
             with torch.set_grad_enabled(torch.is_grad_enabled() and self.config.freeze != "all"):
                 states, lens = self.frozen_states(frames, lens)
-        states, lens = self._in_windows(self._upper_states, states, lens, a_state=1)
+        if self._num_raw:
+            states, lens = self._in_windows(self._upper_states, states, lens, a_state=1)
         weights = self.mixture.softmax(dim=0)
         states = states.view(*states.shape[:2], len(self.chosen), -1)  # (B, T', K, D0)
         mixed = torch.einsum("k,btkd->btd", weights, states.to(weights.dtype))
@@ -195,8 +196,6 @@ class PretrainedEncoder(StackedEncoder):
 
     def _upper_states(self, states: Tensor, lens: Tensor) -> States:
         """Turn what `frozen_states` gave into the chosen states, all normalized."""
-        if not self._num_raw:
-            return states, lens
         width = self.network.width
         states = states.to(self.project.weight.dtype)  # kept ones are in half precision
         below, x = states[..., :-width], states[..., -width:]
