@@ -20,13 +20,14 @@ from torch import Tensor
 
 from arborvox import audio
 from arborvox.config import FeaturesConfig
+from arborvox.spectra import frame_powers
 
 # Kaldi reads 16-bit integers; our samples lie in [-1, 1].
 INT16_SCALE = 32768.0
 SCALES: dict[str, float] = {"int16": INT16_SCALE, "unit": 1.0}
 
 # Part of every cache key: raise it when the numbers that `LogMel` gives change.
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 
 # A channel that never changes would otherwise be divided by zero.
 MIN_VARIANCE = 1e-8
@@ -54,6 +55,24 @@ class SpeechInput(ABC):
         """Turn mono samples (S,) into frames (T, M), at least one."""
 
 
+class FilterBanks:
+    """Kaldi's log filter banks: window and filters are Lhotse's, the transform is in fp64."""
+
+    def __init__(self, lhotse: Wav2LogFilterBank) -> None:
+        self.size, self.hop = lhotse.wav2win._length, lhotse.wav2win._shift
+        self.fft_length = int(lhotse.fft_length)
+        self.window: Tensor = lhotse.wav2win._window.detach().double()
+        self.filters: Tensor = lhotse._fb.detach()  # (F, M)
+        self.floor = float(lhotse._eps)
+
+    def __call__(self, wave: NDArray[np.float64]) -> Tensor:
+        """Turn samples (S,) into the bands (T, M) of every whole window."""
+        powers = frame_powers(
+            wave, self.window.numpy(), hop=self.hop, fft_length=self.fft_length, kaldi=True
+        )
+        return (torch.from_numpy(powers) @ self.filters).clamp_(min=self.floor).log_()
+
+
 class LogMel(SpeechInput):
     """Kaldi's filter banks: Povey window, pre-emphasis 0.97, no dither."""
 
@@ -69,27 +88,33 @@ class LogMel(SpeechInput):
             if known[young] == FeaturesConfig.model_fields[young].default:
                 del known[young]
         self.key = json.dumps([FEATURES_VERSION, known], sort_keys=True)
-        self._window_samples = int(config.window_s * config.sampling_rate)
 
     @cached_property
-    def _extract(self) -> Wav2LogFilterBank:
+    def banks(self) -> FilterBanks:
         """Made when it is first used: who builds a network on the meta device needs no filters."""
         config = self.config
-        return Wav2LogFilterBank(
-            sampling_rate=config.sampling_rate,
-            frame_length=config.window_s,
-            frame_shift=config.shift_s,
-            num_filters=config.num_mels,
-            high_freq=config.high_freq,  # Lhotse by itself would stop 400 Hz below Nyquist
-        ).eval()
+        return FilterBanks(
+            Wav2LogFilterBank(
+                sampling_rate=config.sampling_rate,
+                frame_length=config.window_s,
+                frame_shift=config.shift_s,
+                num_filters=config.num_mels,
+                high_freq=config.high_freq,  # Lhotse by itself would stop 400 Hz below Nyquist
+            )
+        )
 
     @torch.no_grad()
     def __call__(self, samples: NDArray[np.float32]) -> Tensor:
         """Turn mono samples (S,) into features (T, M), T = round(S / shift), at least 1."""
-        if len(samples) < self._window_samples:
-            samples = np.pad(samples, (0, self._window_samples - len(samples)))
-        wave = torch.from_numpy(samples * np.float32(SCALES[self.config.scale]))
-        features: Tensor = self._extract(wave[None])[0]  # (1, S) -> (1, T, M) -> (T, M)
+        size, hop = self.banks.size, self.banks.hop
+        if len(samples) < size:
+            samples = np.pad(samples, (0, size - len(samples)))
+        wave = samples.astype(np.float64) * SCALES[self.config.scale]
+        # Frames are centered on multiples of the shift; what they lack at the ends is mirrored.
+        num_frames = (len(samples) + hop // 2) // hop
+        before, needed = (size - hop) // 2, (num_frames - 1) * hop + size
+        after = max(0, needed - before - len(wave))
+        features = self.banks(np.pad(wave, (before, after), mode="symmetric")[:needed])
         if self.config.normalize == "utterance":
             features -= features.mean(dim=0)
         return features

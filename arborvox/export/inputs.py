@@ -21,8 +21,7 @@ from arborvox.model.encoders.pretrained.inputs import (
     WhisperMel,
 )
 from arborvox.model.encoders.stack import padded_frames
-
-PRE_EMPHASIS = 0.97
+from arborvox.spectra import PRE_EMPHASIS
 
 
 class InputGraph(nn.Module):
@@ -103,16 +102,13 @@ class LogMelGraph(InputGraph):
 
     def __init__(self, input: LogMel) -> None:
         super().__init__()
-        extract = input._extract
+        banks = input.banks
         self.by_utterance = input.config.normalize == "utterance"
         self.scale = SCALES[input.config.scale]
-        self.size, self.hop = extract.wav2win._length, extract.wav2win._shift
-        self.spectrum = PowerSpectrum(
-            extract.wav2win._window, extract.fft_length, self.hop, kaldi=True
-        )
-        self.register_buffer("bands", extract._fb.detach())
+        self.size, self.hop, self.floor = banks.size, banks.hop, banks.floor
+        self.spectrum = PowerSpectrum(banks.window, banks.fft_length, self.hop, kaldi=True)
+        self.register_buffer("bands", banks.filters)
         self.bands: Tensor
-        self.floor = float(extract._eps)
         # Enough for one state of the encoder.
         self.min_samples = max(self.size, input.min_frames * self.hop)
 
@@ -137,8 +133,8 @@ class WhisperMelGraph(InputGraph):
     def __init__(self, input: WhisperMel) -> None:
         super().__init__()
         self.size, self.hop = input._window, input._hop
-        self.spectrum = PowerSpectrum(input._hann, self.size, self.hop, kaldi=False)
-        self.register_buffer("bands", input._filters.T.contiguous())
+        self.spectrum = PowerSpectrum(input.hann, self.size, self.hop, kaldi=False)
+        self.register_buffer("bands", input.filters)
         self.bands: Tensor
         self.min_samples = max(self.size, self.hop)
 
@@ -179,15 +175,12 @@ class StackedFilterBanksGraph(InputGraph):
 
     def __init__(self, input: StackedFilterBanks) -> None:
         super().__init__()
-        extract = input._extract
-        self.size, self.hop = extract.wav2win._length, extract.wav2win._shift
+        banks = input.banks
+        self.size, self.hop, self.floor = banks.size, banks.hop, banks.floor
         self.stride = input._stride
-        self.spectrum = PowerSpectrum(
-            extract.wav2win._window, extract.fft_length, self.hop, kaldi=True
-        )
-        self.register_buffer("bands", extract._fb.detach())
+        self.spectrum = PowerSpectrum(banks.window, banks.fft_length, self.hop, kaldi=True)
+        self.register_buffer("bands", banks.filters)
         self.bands: Tensor
-        self.floor = float(extract._eps)
         self.min_samples = self.size + self.hop * (self.stride - 1)
 
     def forward(self, samples: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,7 @@ EXACT_WEIGHTS = "input."  # filter banks
 # What has fewer numbers than this does not make a file large.
 WORTH = 1 << 12
 LARGEST = 127
+QUIETEST = 1e-9  # a row of zeros has a scale too
 
 
 def round_products(model: Any) -> Any:
@@ -36,12 +37,13 @@ def _round_products(model: Any) -> Any:
 
     # onnxruntime rounds matrices; what each head has of its own is small.
     stacked = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) > 2}
+    products = [node for node in model.graph.node if node.op_type == "MatMul"]
     exact = [
         node.name
-        for node in model.graph.node
-        if node.op_type == "MatMul"
-        and (any(part in node.name for part in EXACT_PARTS) or node.input[1] in stacked)
+        for node in products
+        if any(part in node.name for part in EXACT_PARTS) or node.input[1] in stacked
     ]
+    _level_rows(model, {node.name for node in products} - set(exact))
     with tempfile.TemporaryDirectory(prefix="arborvox-") as folder:
         whole, rounded = Path(folder) / "whole.onnx", Path(folder) / "rounded.onnx"
         onnx.save_model(model, str(whole))
@@ -59,6 +61,43 @@ def _round_products(model: Any) -> Any:
         finally:
             logging.disable(logging.NOTSET)
         return onnx.load_model(str(rounded))
+
+
+def _level_rows(model: Any, names: set[str]) -> None:
+    """Bring each frame to the same largest number before a product that makes it narrower.
+
+    onnxruntime takes one scale for all frames of a batch. What an activation function has widened
+    has few large numbers in few frames, and with their scale all other frames lose their digits.
+    """
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    sizes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    nodes = []
+    for node in graph.node:
+        wide, narrow = sizes.get(node.input[1], (0, 0)) if node.name in names else (0, 0)
+        if wide <= narrow:
+            nodes.append(node)
+            continue
+        rows, product = node.input[0], node.output[0]
+        sizes_of, largest, scale, level, narrowed = (
+            f"{node.name}_{part}" for part in ("sizes", "largest", "scale", "level", "narrowed")
+        )
+        node.input[0], node.output[0] = level, narrowed
+        nodes += [
+            helper.make_node("Abs", [rows], [sizes_of]),
+            helper.make_node("ReduceMax", [sizes_of, "last_axis"], [largest], keepdims=1),
+            helper.make_node("Max", [largest, "quietest"], [scale]),
+            helper.make_node("Div", [rows, scale], [level]),
+            node,
+            helper.make_node("Mul", [narrowed, scale], [product]),
+        ]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    constants = {"last_axis": np.array([-1]), "quietest": np.array(QUIETEST, np.float32)}
+    graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in constants.items()
+    )
 
 
 def shrink_weights(model: Any) -> None:

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from checkpoints import make_checkpoint
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from arborvox.config.choices import ExportPrecision, values_of
 from arborvox.export.exporting import export_onnx
+from arborvox.export.rounding import round_products
 from arborvox.recognizer import load
 
 PRECISIONS = values_of(ExportPrecision)
@@ -80,3 +82,31 @@ def test_no_constant_is_written_twice(exports: dict[str, Path], precision: str) 
         nodes = [node for node in onnx.load(str(path)).graph.node if node.op_type == "Constant"]
         values = [node.attribute[0].SerializeToString(deterministic=True) for node in nodes]
         assert len(values) == len(set(values))
+
+
+def product_in_eight_bits(frames: Any, weights: Any) -> Any:
+    """Multiply by a graph of one product that was rounded."""
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [None, weights.shape[0]]), ("y", [None, weights.shape[1]]))
+    ]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="contract")
+    tensors = [numpy_helper.from_array(weights, "w")]
+    graph = helper.make_graph([node], "one", values[:1], values[1:], initializer=tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = onnxruntime.InferenceSession(round_products(model).SerializeToString())
+    return session.run(None, {"x": frames})[0]
+
+
+def test_a_loud_frame_leaves_the_others_their_digits() -> None:
+    """With one scale for all frames the quiet ones would be rounded to nothing."""
+    chance = np.random.default_rng(0)
+    frames, weights = (
+        chance.standard_normal(size).astype(np.float32) for size in ((8, 256), (256, 64))
+    )
+    frames[3] *= 1000.0
+    frames[5] = 0.0
+    exact, rounded = frames @ weights, product_in_eight_bits(frames, weights)
+    away = np.linalg.norm(rounded - exact, axis=1) / np.maximum(np.linalg.norm(exact, axis=1), 1.0)
+    assert (away < 0.03).all()
+    assert not rounded[5].any()

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox.features import INT16_SCALE, SpeechInput
+from arborvox.features import INT16_SCALE, FilterBanks, SpeechInput
+from arborvox.spectra import frame_powers
 
 # Part of every cache key: raise it when the numbers change.
 INPUTS_VERSION = 1
@@ -36,25 +37,28 @@ class WhisperMel(SpeechInput):
     def __call__(self, samples: NDArray[np.float32]) -> Tensor:
         """Turn mono samples (S,) into (T, M), T = S // hop, at least 1."""
         # The window is centered on its frame, and reflection needs more than half a window.
-        shortest = max(self._window, self._hop)
-        wave = torch.from_numpy(np.pad(samples, (0, max(0, shortest - len(samples)))))
-        spectrum = torch.stft(
-            wave, self._window, self._hop, window=self._hann, center=True, return_complex=True
-        )  # (F, T + 1)
-        power = spectrum[:, :-1].abs().square()
-        bands = (self._filters @ power).clamp_(min=1e-10).log10_()  # (M, T)
+        shortest, half = max(self._window, self._hop), self._window // 2
+        wave = np.pad(samples, (0, max(0, shortest - len(samples)))).astype(np.float64)
+        count = len(wave) // self._hop
+        wave = np.pad(wave, half, mode="reflect")[: (count - 1) * self._hop + self._window]
+        powers = frame_powers(
+            wave, self.hann.numpy(), hop=self._hop, fft_length=self._window
+        )  # (T, F)
+        bands = (torch.from_numpy(powers) @ self.filters).clamp_(min=1e-10).log10_()  # (T, M)
         # Whatever is 80 dB below the loudest is silence.
         bands = torch.maximum(bands, bands.max() - 8.0)
-        return ((bands + 4.0) / 4.0).T.contiguous()
+        return (bands + 4.0) / 4.0
 
     @cached_property
-    def _hann(self) -> Tensor:
-        return torch.hann_window(self._window, device="cpu")
+    def hann(self) -> Tensor:
+        """The window, in fp64."""
+        return torch.hann_window(self._window, dtype=torch.float64, device="cpu")
 
     @cached_property
-    def _filters(self) -> Tensor:
+    def filters(self) -> Tensor:
+        """Which frequencies each band hears, (F, M)."""
         bands = slaney_bands(self.width, self._window // 2 + 1, self.sampling_rate)
-        return torch.from_numpy(bands.astype(np.float32))
+        return torch.from_numpy(bands.T.astype(np.float32))
 
 
 def slaney_bands(num_mels: int, num_bins: int, sampling_rate: int) -> NDArray[np.float64]:
@@ -120,20 +124,22 @@ class StackedFilterBanks(SpeechInput):
         window, hop = round(0.025 * self.sampling_rate), round(0.01 * self.sampling_rate)
         shortest = window + hop * (self._stride - 1)
         samples = np.pad(samples, (0, max(0, shortest - len(samples))))
-        wave = torch.from_numpy(samples * np.float32(INT16_SCALE))
-        bands: Tensor = self._extract(wave[None])[0]  # (T, M)
+        bands = self.banks(samples.astype(np.float64) * INT16_SCALE)  # (T, M)
         deviation = (bands.var(dim=0) + TINY).sqrt()
         bands = (bands - bands.mean(dim=0)) / deviation
         # The model never saw a frame that is left over.
         return bands[: len(bands) - len(bands) % self._stride].reshape(-1, self.width)
 
     @cached_property
-    def _extract(self) -> Wav2LogFilterBank:
+    def banks(self) -> FilterBanks:
+        """Made when it is first used."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of snip_edges, which the model was taught with
-            return Wav2LogFilterBank(
-                sampling_rate=self.sampling_rate,
-                num_filters=self._num_mels,
-                high_freq=0.0,
-                snip_edges=True,
-            ).eval()
+            return FilterBanks(
+                Wav2LogFilterBank(
+                    sampling_rate=self.sampling_rate,
+                    num_filters=self._num_mels,
+                    high_freq=0.0,
+                    snip_edges=True,
+                )
+            )
