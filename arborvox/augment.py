@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from arborvox import audio
 from arborvox.config import AugmentConfig
 from arborvox.errors import ArborvoxError
+from arborvox.files import expand_place
 
 AUDIO_SUFFIXES = {".flac", ".m4a", ".mp3", ".ogg", ".opus", ".wav"}
 
@@ -130,6 +131,7 @@ def _list_audio(folder: str | None, key: str) -> list[Path]:
     """List a folder's recordings, sorted so that a draw means the same file everywhere."""
     if folder is None:
         return []
+    folder = expand_place(folder, key)
     files = sorted(p for p in Path(folder).rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES)
     if not files:
         raise ArborvoxError(f"{key}: there is no audio in {folder}.")

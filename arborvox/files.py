@@ -5,6 +5,7 @@ import functools
 import gzip
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,19 @@ LONGEST_NAME = 200  # bytes; file systems take 255, and a part file's name is lo
 _DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "123456789¹²³")]
 )
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+def expand_place(place: str, key: str) -> str:
+    """Put in what a recipe leaves to the machine, as in `source: ${ARBORVOX_DATA}/ucla`."""
+    unset = [name for name in _VARIABLE.findall(place) if name not in os.environ]
+    if unset:
+        raise ArborvoxError(
+            f"{key} is {place}, but {unset[0]} is not set in the environment; export it, or write "
+            "the folder in the recipe."
+        )
+    place = os.path.expandvars(place)
+    return place if "://" in place else os.path.abspath(place)  # noqa: PTH100 (links stay links)
 
 
 @contextlib.contextmanager

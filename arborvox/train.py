@@ -136,6 +136,8 @@ class Trainer:
             self.model.encoder.load_start()
             self._warm_start()
         self._keep_states()
+        # Noises that are not there are missed now, and not when the alignment has been found.
+        self.data.training_reader(recipe.augment)
         if self.config.compile:
             # Layer by layer: the compiler fails on the symbolic sizes of the subsampling.
             for layer in self.model.encoder.layers:

@@ -1,6 +1,6 @@
 """How soon text follows speech, with four people speaking at once.
 
-    python benchmarks/live_text.py NAME=RUN [NAME=RUN …] [--mode ctc-beam] [--at-once] [--json F]
+    python benchmarks/live_text.py NAME=RUN … [--mode M] [--seed N] [--at-once] [--json F]
 
 Speech is synthesised, so the end of every word is known (benchmarks/spoken_words.py), and sent in
 real time over the socket. Measured is how long after a word's end the text is as long as it takes
@@ -133,11 +133,12 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
     parser.add_argument("--mode", default="auto", help="the search")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0, help="draws what is said, and who says it")
     parser.add_argument("--at-once", action="store_true", help="no server; nothing takes time")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     runs = {name: Path(run) for name, _, run in (each.partition("=") for each in options.runs)}
-    talks = make_talks(NUM_SPEAKERS)
+    talks = make_talks(NUM_SPEAKERS, options.seed)
     rows, flickers, samples = [], [], {}
     for model, run in runs.items():
         if options.at_once:

@@ -21,6 +21,7 @@ FAINT = 1e-4  # noise, as a share of full scale; espeak-ng itself is silent wher
 WORDS_A_SENTENCE = 5
 SENTENCES = 6
 NEW = 1000  # a seed that no corpus was composed with: other sentences, the voices of the demo
+APART = 100  # seeds of one drawing and of the next
 NAMES = {
     "es": "martes enero México Chile domingo octubre lunes Portugal Marruecos agosto Suecia "
     "viernes Noruega mayo Turquía Francia sábado abril Italia Perú",
@@ -40,11 +41,12 @@ class Talk:
     spans_s: tuple[tuple[float, float], ...]
 
 
-def make_talks(number: int) -> dict[str, list[Talk]]:
-    """Let so many voices speak in each way, each of them its own words."""
+def make_talks(number: int, seed: int = 0) -> dict[str, list[Talk]]:
+    """Let so many voices speak in each way, each of them its own words; by another seed, others."""
     # espeak-ng moves the working directory, so it gets a process.
+    places = range(APART * seed, APART * seed + number)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return {kind: pool.map(functools.partial(_talk, kind), range(number)) for kind in KINDS}
+        return {kind: pool.map(functools.partial(_talk, kind), places) for kind in KINDS}
 
 
 def _sentences(place: int, language: str) -> Iterator[Piece]:
@@ -67,7 +69,8 @@ def _names(place: int, language: str) -> Iterator[Piece]:
     """Speak names one after the other, with hardly a gap."""
     names = NAMES[language].split()
     order = np.random.default_rng(place).permutation(len(names))
-    voice = Voice(language, ("f1", "m1")[place % 2], rate_wpm=150, pitch=50, pitch_range=50)
+    variant = f"{'fm'[place % 2]}{1 + place // APART % 4}"
+    voice = Voice(language, variant, rate_wpm=150, pitch=50, pitch_range=50)
     espeak = Espeak()
     for count, number in enumerate(order.tolist(), start=1):
         samples = _resampled(espeak.speak(names[number], voice, seed=1).pcm)

@@ -143,6 +143,20 @@ def test_surroundings_are_drawn_from_the_folders(tmp_path: Path) -> None:
     assert not np.allclose(results[0], signal)
 
 
+def test_a_noise_folder_may_be_left_to_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a corpus: `noise_folder: ${NOISES}` is the folder that the variable names."""
+    soundfile.write(tmp_path / "hiss.wav", np.ones(1600, np.float32), 16000)
+    config = AugmentConfig(noise_folder="${ARBORVOX_NOISE}", noise_share=1.0)
+    monkeypatch.setenv("ARBORVOX_NOISE", str(tmp_path))
+    chosen = Surroundings(config, 16000).choose(torch.Generator())
+    assert chosen == (None, tmp_path / "hiss.wav")
+    monkeypatch.delenv("ARBORVOX_NOISE")
+    with pytest.raises(ArborvoxError, match="ARBORVOX_NOISE is not set"):
+        Surroundings(config, 16000)
+
+
 def test_empty_noise_folder_is_an_error(tmp_path: Path) -> None:
     """A folder without audio is named with its key."""
     with pytest.raises(ArborvoxError, match=r"augment\.noise_folder"):

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "arborvox"
 LAYERS = [
     {"version", "errors", "choices"},
     {"processes", "batching", "digests", "files", "typed_json", "console", "pooling", "yaml12"},
-    {"vocabulary", "inventory_files"},
+    {"vocabulary", "inventory_files", "spectra"},
     {"config", "text", "audio", "annotations", "tree", "score"},
     {"manifest"},
     {"tokens", "kernels", "features", "augment", "team", "shards"},

@@ -16,6 +16,7 @@ from tiny_corpus import (
 
 from arborvox.config import TrainConfig
 from arborvox.data import Order
+from arborvox.errors import ArborvoxError
 from arborvox.model.dropout import Dropout, rest_dropout
 from arborvox.training.evaluation import DevScore
 from arborvox.training.plain_start import why_regularize
@@ -54,6 +55,19 @@ def test_it_ends_after_a_quarter_of_the_run_in_any_case() -> None:
     for step, ends in ((249, False), (250, True)):
         reason = why_regularize(config, Progress(step=step, plain=True), scored(100), 1000)
         assert (reason is not None) == ends
+
+
+def test_noises_that_are_not_there_are_missed_before_the_first_step(
+    corpus: TinyCorpus, tmp_path: Path
+) -> None:
+    """Not when the alignment has been found, after hours."""
+    empty = tmp_path / "noises"
+    empty.mkdir()
+    waiting = {"max_steps": 4, "regularize_below": 0.1}
+    recipe = make_recipe(train=waiting, augment={**PLAIN, "noise_folder": str(empty)})
+    with pytest.raises(ArborvoxError, match=r"augment\.noise_folder"):
+        train_corpus(recipe, corpus, tmp_path / "run")
+    assert not list((tmp_path / "run").glob("step-*"))
 
 
 def test_resting_dropout_drops_nothing_and_wakes_up() -> None:

@@ -1,7 +1,5 @@
 """What each stage does, in terms of the rest of the toolkit."""
 
-import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,8 +14,7 @@ from arborvox.config import (
 from arborvox.corpora import prepare
 from arborvox.corpora.checks import check_codes
 from arborvox.corpora.manifests import STATS_NAME
-from arborvox.errors import ArborvoxError
-from arborvox.files import write_json_atomic
+from arborvox.files import expand_place, write_json_atomic
 from arborvox.inventory_files import read_inventories
 from arborvox.manifest import read_manifest, split_file
 from arborvox.model.encoders import is_frozen
@@ -37,13 +34,15 @@ TOKENS, TREE = "tokens.json", "tree.json"
 FINAL = "final"
 TRAINED = (f"{FINAL}/model.safetensors", f"{FINAL}/config.yaml", "metrics.jsonl")
 SCORES = "scores.json"
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def locate_corpus(corpus: CorpusConfig) -> CorpusConfig:
     """Put in what a recipe leaves to the machine, as in `source: ${ARBORVOX_DATA}/ucla`."""
     check_codes(corpus)
-    places = {key: _expand(getattr(corpus, key), f"corpus.{key}") for key in corpus.places}
+    places = {
+        key: place and expand_place(place, f"corpus.{key}")
+        for key, place in ((key, getattr(corpus, key)) for key in corpus.places)
+    }
     more = tuple(map(locate_corpus, corpus.more))
     return corpus.model_copy(update={**places, "more": more})
 
@@ -52,19 +51,6 @@ def corpus_sources(corpus: CorpusConfig) -> list[Path]:
     """What a corpus is made from: recordings, or the sentences of a synthetic one."""
     own = [Path(origin) for origin in corpus.origins if origin]
     return own + [source for part in corpus.more for source in corpus_sources(part)]
-
-
-def _expand(place: str | None, key: str) -> str | None:
-    if place is None:
-        return None
-    unset = [name for name in _VARIABLE.findall(place) if name not in os.environ]
-    if unset:
-        raise ArborvoxError(
-            f"{key} is {place}, but {unset[0]} is not set in the environment; export it, or write "
-            "the folder in the recipe."
-        )
-    place = os.path.expandvars(place)
-    return place if "://" in place else os.path.abspath(place)  # noqa: PTH100 (links stay links)
 
 
 def prepare_corpus(corpus: CorpusConfig, folder: Path) -> None:

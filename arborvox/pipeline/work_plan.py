@@ -8,7 +8,7 @@ from typing import Any
 from arborvox.config import DecodeConfig, Recipe, TokensConfig, TrainConfig
 from arborvox.digests import digest_value
 from arborvox.errors import ArborvoxError
-from arborvox.files import path_below
+from arborvox.files import expand_place, path_below
 from arborvox.model.checkpoint import WEIGHTS, find_checkpoint
 from arborvox.model.encoders import base_model_files
 from arborvox.model.outputs import needs_tree
@@ -253,8 +253,11 @@ class _Planner:
         if start is not None:
             inputs["first weights"] = start / WEIGHTS
         inputs |= base_model_files(recipe.model)
-        augment = recipe.augment
-        noises = [Path(p) for p in (augment.noise_folder, augment.reverb_folder) if p is not None]
+        noises = [
+            Path(expand_place(place, f"augment.{key}"))
+            for key in ("noise_folder", "reverb_folder")
+            if (place := getattr(recipe.augment, key)) is not None
+        ]
         settings = {name: _effective(recipe, name) for name in LEARNED_SECTIONS}
         return self._stage(
             (f"runs/{variant.name}/seed-{seed}/train",),
