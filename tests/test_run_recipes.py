@@ -17,7 +17,7 @@ LANGUAGES = ("iban", "fongbe", "mboshi", "ibibio")
 def test_every_recipe_compares_models_that_differ(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("DATA", *(language.upper() for language in LANGUAGES)):
+    for place in ("DATA", "NOISE", *(language.upper() for language in LANGUAGES)):
         monkeypatch.setenv(f"ARBORVOX_{place}", str(tmp_path))
     inventory = tmp_path / "ucla/abk/inventory/phone.txt"
     inventory.parent.mkdir(parents=True)
@@ -44,7 +44,7 @@ def test_there_is_a_recipe_for_each_table_of_the_paper() -> None:
     ]
     ucla = ["ucla", "ucla_alone", "ucla_pretrained", "ucla_pretrained_world", "ucla_trees"]
     trial = [f"trees_trial{part}" for part in ("", "_more", "_tenth", "_decoder")]
-    others = ["demo", "own", "common_voice", "languages"]
+    others = ["demo", "live", "own", "common_voice", "languages"]
     assert {path.stem for path in RECIPES} == {*others, *ucla, *trial, *groups, *LANGUAGES}
 
 
