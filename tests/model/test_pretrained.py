@@ -20,6 +20,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_checkpoint, save_checkpoint
 from arborvox.model.encoders import make_input
+from arborvox.model.encoders.pretrained.attention import BLOCK_CELLS, attend_in_blocks
 from arborvox.model.encoders.pretrained.encoder import _join_neighbors
 from arborvox.model.encoders.pretrained.inputs import WhisperMel, slaney_bands
 from arborvox.tokens.tokenizer import Tokenizer
@@ -259,3 +260,34 @@ def test_half_precision_is_near(folders: dict[str, Path]) -> None:
         torch.testing.assert_close(packed, rough, rtol=0, atol=0.05)
         assert rough.dtype == torch.bfloat16
         assert float((rough.float() - exact).abs().mean()) < 0.1, name
+
+
+class Listener(torch.nn.Module):
+    """What the library hands to attention beside the numbers."""
+
+    is_causal = False
+
+
+@pytest.mark.parametrize("num_frames", [1, 7, 300, 800])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_in_blocks_is_attention(num_frames: int, dtype: torch.dtype) -> None:
+    """In blocks of many rows, of some, and of one."""
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 3, num_frames, 16, dtype=dtype) for _ in range(3))
+    assert 6 * 300**2 > BLOCK_CELLS > 300**2
+    found, weights = attend_in_blocks(Listener(), query, key, value, None, scaling=0.25)
+    wanted = torch.nn.functional.scaled_dot_product_attention(
+        *(x.float() for x in (query, key, value)), scale=0.25
+    )
+    close = {"rtol": 0.0, "atol": 1e-6 if dtype == torch.float32 else 0.02}
+    torch.testing.assert_close(found.float(), wanted.transpose(1, 2), **close)  # type: ignore[arg-type]
+    assert weights is None
+
+
+def test_attention_in_blocks_leaves_padding_to_the_library() -> None:
+    query, key, value = (torch.randn(2, 3, 5, 8) for _ in range(3))
+    bias = torch.zeros(2, 1, 1, 5)
+    bias[1, ..., 3:] = float("-inf")
+    found, _ = attend_in_blocks(Listener(), query, key, value, bias)
+    alone, _ = attend_in_blocks(Listener(), query[1:], key[1:, :, :3], value[1:, :, :3], None)
+    torch.testing.assert_close(found[1:], alone, rtol=0, atol=1e-6)

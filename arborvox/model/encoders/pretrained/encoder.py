@@ -100,9 +100,9 @@ class PretrainedEncoder(StackedEncoder):
             ("Base model's languages", base.languages),
         ]
 
-    def pack(self) -> None:
+    def pack(self, *, alone: bool = False) -> None:
         """Lay out the pretrained weights for the processor."""
-        self.network.pack()
+        self.network.pack(alone=alone)
 
     def given_parameters(self) -> list[nn.Parameter]:
         """List the pretrained parameters that learn."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from arborvox.errors import ArborvoxError
 from arborvox.features import SpeechInput
+from arborvox.model.encoders.pretrained.attention import use_blocks
 from arborvox.model.encoders.pretrained.base_model import BaseModel, missing_extra, read_weights
 from arborvox.model.kernels.dispatch import is_exported
 from arborvox.model.packing import pack_linear_layers
@@ -51,9 +52,11 @@ class PretrainedNetwork(nn.Module, ABC):
         """Return the last layer's states as the family gives them to others."""
         return x
 
-    def pack(self) -> None:
+    def pack(self, *, alone: bool = False) -> None:
         """Lay out bf16 weights for the processor, once instead of at every product."""
         pack_linear_layers(self.model)
+        if alone:
+            use_blocks(self.model)
 
     def load(self, base: BaseModel) -> None:
         """Fill in the weights; those of other parts of the model, such as a decoder, are left."""
