@@ -181,6 +181,8 @@ def test_what_stands_on_a_pretrained_encoder_suits_it_unless_the_recipe_was_made
     own, made_for_one = RECIPES / "own.yaml", RECIPES / "trees_trial.yaml"
     model = load_recipe(own, put_on_pretrained(own, "some/name")).model
     assert (model.layers, model.stride, model.width) == ("upper", 2, 256)
+    assert load_recipe(own).train.max_epochs == 30
+    assert load_recipe(own, put_on_pretrained(own, "some/name")).train.max_epochs == 12
     as_written = load_recipe(made_for_one).model
     model = load_recipe(made_for_one, put_on_pretrained(made_for_one, "some/name")).model
     assert model == as_written.model_copy(update={"pretrained": "some/name"})

@@ -1,0 +1,147 @@
+"""What a pretrained encoder costs: its states once, training on them, fine-tuning; time and memory.
+
+    python benchmarks/frozen.py EXPERIMENT FOLDER [--hours 2] [--many-hours 100] [--json FILE]
+
+EXPERIMENT is a folder that `arborvox run` has prepared (prepare/, tokens/), FOLDER a pretrained
+encoder. Each row is a whole `arborvox train`, as a user starts it, on all cores, with its worker
+processes: `recipes/own.yaml` with --pretrained on the first hours of the training set. States are
+computed in the first run; the next has them and is trained to the end. With more hours than there
+are, the same recordings are listed again under other names: what grows with a corpus grows so.
+Memory is the most that the processes have together, pages that they share counted once. Needs
+quiet cores and some GB of disk.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import psutil
+from publishing import print_table, publish
+
+from arborvox.manifest import Utterance, load_manifest, split_file, write_cuts
+from arborvox.processes import count_cores
+from arborvox.report.document import Cell, Table
+
+RECIPE = Path(__file__).parent.parent / "recipes" / "own.yaml"
+LOOK_EVERY_S = 0.2
+FEW_STEPS = 8
+FINE_TUNING = {"model.freeze": "none", "train.batch_s": 60, "train.max_steps": FEW_STEPS}
+HEADER = ("run", "speech (h)", "steps", "time (min)", "memory (GB)")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A whole run."""
+
+    seconds: float
+    peak_gb: float
+
+    def row(self, name: str, hours: float, steps: str) -> tuple[Cell, ...]:
+        """Return it as a row of the table."""
+        figures = (f"{self.seconds / 60:.1f}", f"{self.peak_gb:.2f}")
+        return tuple(map(Cell, (name, f"{hours:g}", steps, *figures)))
+
+
+class Bench:
+    """An experiment's data, cut to some hours, and a cache of states that the runs share."""
+
+    def __init__(self, experiment: Path, pretrained: Path, scratch: Path) -> None:
+        self.experiment, self.pretrained, self.scratch = experiment, pretrained, scratch
+        self.numbers = count()
+
+    def train(self, hours: float, settings: dict[str, object]) -> Measured:
+        """Train from the beginning; return what it took."""
+        number = next(self.numbers)
+        manifests = self.scratch / f"manifests-{number}"
+        manifests.mkdir()
+        prepared = self.experiment / "prepare"
+        train = load_manifest(prepared / split_file("train"))
+        write_cuts(manifests / split_file("train"), listed(list(train), hours))
+        (manifests / split_file("dev")).write_bytes((prepared / split_file("dev")).read_bytes())
+        changes = {"features.cache": self.scratch / "states", "augment.speeds": "[1.0]", **settings}
+        command = [sys.executable, "-m", "arborvox", "train", str(RECIPE)]
+        command += ["--pretrained", str(self.pretrained), "--manifests", str(manifests)]
+        command += ["--tokens", str(self.experiment / "tokens" / "tokens.json")]
+        command += ["--out", str(self.scratch / f"run-{number}"), "--set", "model.output=softmax"]
+        command += [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
+        return watch(command)
+
+
+def listed(utterances: list[Utterance], hours: float) -> Iterator[Utterance]:
+    """Yield utterances of so many hours, again and again under other names if need be."""
+    left_s = hours * 3600
+    for turn in count():
+        for utterance in utterances:
+            if left_s <= 0:
+                return
+            left_s -= utterance.duration_s
+            yield replace(utterance, id=f"{utterance.id}-{turn}", recording_id=None)
+
+
+def watch(command: list[str]) -> Measured:
+    """Run a command; return its time, and the most memory that its processes had together."""
+    began, peak = time.perf_counter(), 0
+    process = subprocess.Popen(command)
+    watched = psutil.Process(process.pid)
+    while process.poll() is None:
+        try:
+            family = [watched, *watched.children(recursive=True)]
+            peak = max(peak, sum(member.memory_full_info().pss for member in family))
+        except psutil.Error:
+            pass  # one has ended
+        time.sleep(LOOK_EVERY_S)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} ended with {process.returncode}")
+    return Measured(time.perf_counter() - began, peak / 1e9)
+
+
+def main() -> None:
+    """Measure each run once."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("experiment", type=Path)
+    parser.add_argument("pretrained", type=Path)
+    parser.add_argument("--hours", type=float, default=2.0)
+    parser.add_argument("--many-hours", type=float, default=100.0)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    further = dict(change.split("=", 1) for change in options.set)
+    few = {"train.max_steps": FEW_STEPS, **further}
+    hours = options.hours
+    with tempfile.TemporaryDirectory(prefix="arborvox-frozen-") as scratch:
+        bench = Bench(options.experiment, options.pretrained, Path(scratch))
+        first = bench.train(hours, few)
+        short = bench.train(hours, few)
+        whole = bench.train(hours, further)
+        fewer, more = (bench.train(each, few) for each in (1.0, options.many_hours))
+        tuned = bench.train(hours, {**FINE_TUNING, **further})
+    rows = (
+        first.row("states, then a few steps", hours, str(FEW_STEPS)),
+        short.row("a few steps on kept states", hours, str(FEW_STEPS)),
+        whole.row("frozen, whole training", hours, "all"),
+        fewer.row("a few steps on kept states", 1.0, str(FEW_STEPS)),
+        more.row("a few steps on kept states", options.many_hours, str(FEW_STEPS)),
+        tuned.row("fine-tuning, batches of 60 s", hours, str(FEW_STEPS)),
+    )
+    speed = hours * 3600 / (first.seconds - short.seconds)
+    tables = {
+        "runs": Table(HEADER, rows),
+        "states": Table(
+            ("cores", "seconds of speech a second, to states on disk"),
+            ((Cell(str(count_cores())), Cell(f"{speed:.0f}")),),
+        ),
+    }
+    for table in tables.values():
+        print_table(table)
+    if options.json:
+        publish(options.json, tables)
+
+
+if __name__ == "__main__":
+    main()
