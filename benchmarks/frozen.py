@@ -12,40 +12,30 @@ quiet cores and some GB of disk.
 """
 
 import argparse
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-import psutil
 from publishing import print_table, publish
+from watching import Measured, watch
 
 from arborvox.manifest import Utterance, load_manifest, split_file, write_cuts
 from arborvox.processes import count_cores
 from arborvox.report.document import Cell, Table
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "own.yaml"
-LOOK_EVERY_S = 0.2
 FEW_STEPS = 8
 FINE_TUNING = {"model.freeze": "none", "train.batch_s": 60, "train.max_steps": FEW_STEPS}
 HEADER = ("run", "speech (h)", "steps", "time (min)", "memory (GB)")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A whole run."""
-
-    seconds: float
-    peak_gb: float
-
-    def row(self, name: str, hours: float, steps: str) -> tuple[Cell, ...]:
-        """Return it as a row of the table."""
-        figures = (f"{self.seconds / 60:.1f}", f"{self.peak_gb:.2f}")
-        return tuple(map(Cell, (name, f"{hours:g}", steps, *figures)))
+def run_row(measured: Measured, name: str, hours: float, steps: str) -> tuple[Cell, ...]:
+    """Return a run as a row of the table."""
+    figures = (f"{measured.seconds / 60:.1f}", f"{measured.peak_gb:.2f}")
+    return tuple(map(Cell, (name, f"{hours:g}", steps, *figures)))
 
 
 class Bench:
@@ -84,23 +74,6 @@ def listed(utterances: list[Utterance], hours: float) -> Iterator[Utterance]:
             yield replace(utterance, id=f"{utterance.id}-{turn}", recording_id=None)
 
 
-def watch(command: list[str]) -> Measured:
-    """Run a command; return its time, and the most memory that its processes had together."""
-    began, peak = time.perf_counter(), 0
-    process = subprocess.Popen(command)
-    watched = psutil.Process(process.pid)
-    while process.poll() is None:
-        try:
-            family = [watched, *watched.children(recursive=True)]
-            peak = max(peak, sum(member.memory_full_info().pss for member in family))
-        except psutil.Error:
-            pass  # one has ended
-        time.sleep(LOOK_EVERY_S)
-    if process.returncode:
-        sys.exit(f"{' '.join(command)} ended with {process.returncode}")
-    return Measured(time.perf_counter() - began, peak / 1e9)
-
-
 def main() -> None:
     """Measure each run once."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -122,14 +95,16 @@ def main() -> None:
         fewer, more = (bench.train(each, few) for each in (1.0, options.many_hours))
         tuned = bench.train(hours, {**FINE_TUNING, **further})
     rows = (
-        first.row("states, then a few steps", hours, str(FEW_STEPS)),
-        short.row("a few steps on kept states", hours, str(FEW_STEPS)),
-        whole.row("frozen, whole training", hours, "all"),
-        fewer.row("a few steps on kept states", 1.0, str(FEW_STEPS)),
-        more.row("a few steps on kept states", options.many_hours, str(FEW_STEPS)),
-        tuned.row("fine-tuning, batches of 60 s", hours, str(FEW_STEPS)),
+        run_row(first, "states, then a few steps", hours, str(FEW_STEPS)),
+        run_row(short, "a few steps on kept states", hours, str(FEW_STEPS)),
+        run_row(whole, "frozen, whole training", hours, "all"),
+        run_row(fewer, "a few steps on kept states", 1.0, str(FEW_STEPS)),
+        run_row(more, "a few steps on kept states", options.many_hours, str(FEW_STEPS)),
+        run_row(tuned, "fine-tuning, batches of 60 s", hours, str(FEW_STEPS)),
     )
-    speed = hours * 3600 / (first.seconds - short.seconds)
+    dev = load_manifest(options.experiment / "prepare" / split_file("dev"))
+    encoded_s = hours * 3600 + sum(utterance.duration_s for utterance in dev)
+    speed = encoded_s / (first.seconds - short.seconds)
     tables = {
         "runs": Table(HEADER, rows),
         "states": Table(

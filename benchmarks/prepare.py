@@ -3,8 +3,9 @@
     python benchmarks/prepare.py [--rows 5000000] [--hours 450] [--folder DIR] [--json out.json]
 
 Makes up a release in the real layout (15 languages of very different size, clip_durations.tsv, one
-mp3 under many names), prepares it as the paper did, and prints rows/s and the peak resident memory
-of the process and its workers together. The made-up release is removed afterwards.
+mp3 under many names), prepares it as the paper did, and prints rows/s and the peak memory of the
+process and its workers together, pages that they share counted once. The made-up release is
+removed afterwards.
 """
 
 import argparse
@@ -12,16 +13,14 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import soundfile
 from publishing import print_table, publish
+from watching import watch
 
 from arborvox.report.document import Cell, Table
 
@@ -77,19 +76,8 @@ def prepare_and_watch(
     command = [sys.executable, "-m", "arborvox", "prepare", "common-voice", str(root)]
     command += ["--out", str(out)] + (["--hours", str(hours)] if hours else [])
     command += ["--jobs", str(jobs)] if jobs else []
-    start = time.perf_counter()
-    process = subprocess.Popen(command)
-    watched, peak = psutil.Process(process.pid), 0
-    while process.poll() is None:
-        try:
-            family = [watched, *watched.children(recursive=True)]
-            peak = max(peak, sum(member.memory_info().rss for member in family))
-        except psutil.NoSuchProcess:
-            pass
-        time.sleep(0.05)
-    if process.returncode:
-        sys.exit(f"prepare ended with {process.returncode}")
-    return time.perf_counter() - start, peak / 1e9
+    measured = watch(command)
+    return measured.seconds, measured.peak_gb
 
 
 def main() -> None:
