@@ -1,6 +1,7 @@
 """How soon text follows speech, with four people speaking at once.
 
-    python benchmarks/live_text.py NAME=RUN … [--mode M] [--seed N] [--at-once] [--json F]
+    python benchmarks/live_text.py NAME=RUN … [--mode M] [--lm F --lm-weight W --length-bonus B]
+        [--seed N] [--at-once] [--json F]
 
 Speech is synthesised, so the end of every word is known (benchmarks/spoken_words.py), and sent in
 real time over the socket. Measured is how long after a word's end the text is as long as it takes
@@ -16,6 +17,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from live_delays import MEASURES, Delays, Shown, Word, note_delays
@@ -132,20 +134,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
     parser.add_argument("--mode", default="auto", help="the search")
+    parser.add_argument("--lm", type=Path, help="a language model for all of them")
+    parser.add_argument("--lm-weight", type=float, default=0.3)
+    parser.add_argument("--length-bonus", type=float, default=0.0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0, help="draws what is said, and who says it")
     parser.add_argument("--at-once", action="store_true", help="no server; nothing takes time")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     runs = {name: Path(run) for name, _, run in (each.partition("=") for each in options.runs)}
+    search: dict[str, Any] = {"mode": options.mode}
+    if options.lm:
+        search |= {"lm": str(options.lm), "lm_weight": options.lm_weight}
+        search |= {"length_bonus": options.length_bonus}
     talks = make_talks(NUM_SPEAKERS, options.seed)
     rows, flickers, samples = [], [], {}
     for model, run in runs.items():
         if options.at_once:
-            recognizer = load_run(run, DecodeConfig(mode=options.mode))
+            recognizer = load_run(run, DecodeConfig(**search))
             heard = {kind: hear_at_once(recognizer, talks[kind]) for kind in talks}
         else:
-            command = serve_command(run, f"--workers={options.workers}", f"--mode={options.mode}")
+            asked = (f"--{key.replace('_', '-')}={value}" for key, value in search.items())
+            command = serve_command(run, f"--workers={options.workers}", *asked)
             with running(command) as port:
                 asyncio.run(speak(port, talks["sentences"][0]))  # warm
                 heard = {kind: asyncio.run(speak_together(port, talks[kind])) for kind in talks}
