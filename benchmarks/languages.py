@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from publishing import print_table, publish
+from publishing import named_path, print_table, publish
 
 from arborvox.report.document import Cell, Table
 from arborvox.report.experiment_report import NUMBERS_NAME
@@ -56,18 +56,11 @@ def _rate_cell(rate: dict[str, float]) -> Cell:
     return Cell(f"{value:.1f}", f"{low:.1f}–{high:.1f}")
 
 
-def _named(word: str) -> tuple[str, Path]:
-    label, mark, path = word.partition("=")
-    if not mark:
-        raise argparse.ArgumentTypeError(f"{word}: write LABEL=PATH")
-    return label, Path(path)
-
-
 def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("experiments", type=_named, nargs="+")
-    parser.add_argument("--searches", type=_named, nargs="*", default=[])
+    parser.add_argument("experiments", type=named_path, nargs="+")
+    parser.add_argument("--searches", type=named_path, nargs="*", default=[])
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     rows = tuple(read_experiment(*named) for named in arguments.experiments)

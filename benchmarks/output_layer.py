@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.hsoftmax import HierarchicalSoftmax, Softmax, TiedSoftmax, warm_up
+from arborvox.model.memory import keep_freed_memory
 from arborvox.report.document import Cell, Table
 from arborvox.tree import CodeTree, HuffmanTree
 
@@ -75,6 +76,7 @@ TITLES = {
 PREFACE = """\
 D = {D}, float32, Zipf targets, Huffman tree of the same distribution. Medians of interleaved runs
 in one process, in an order that changes from round to round; a run is {run}.
+Freed memory stays with the process, as in training.
 One thread is timed by the process's CPU time, which other processes disturb less, more threads by
 the wall clock. The load average of the machine was {load:.1f} at the end.
 What sweeps the caches (the published formula and the beam) is timed apart. Rows of a search change
@@ -501,6 +503,7 @@ def main() -> None:
     parser.add_argument("--name", default="output_layer", help="of the page and its figures")
     parser.add_argument("--out", type=Path, help="folder for the page, the plot and raw figures")
     arguments = parser.parse_args()
+    keep_freed_memory()  # as training does
     warm_up()
     all_figures: dict[int, Figures] = {}
     memory: Memory = {}

@@ -1,5 +1,6 @@
 """Figures of a benchmark as JSON, and the tables of the page beside it."""
 
+import argparse
 import shlex
 import sys
 from collections.abc import Mapping
@@ -13,6 +14,14 @@ from arborvox.files import read_json
 from arborvox.report.document import Table
 from arborvox.report.markdown import render_table
 from arborvox.report.results import fill_pages, read_table, results_as_json, write_results
+
+
+def named_path(word: str) -> tuple[str, Path]:
+    """Read LABEL=PATH of a command line."""
+    label, mark, path = word.partition("=")
+    if not mark:
+        raise argparse.ArgumentTypeError(f"{word}: write LABEL=PATH")
+    return label, Path(path)
 
 
 def print_table(table: Table) -> None:
