@@ -26,7 +26,7 @@ from arborvox.manifest import Utterance, load_manifest, split_file, write_cuts
 from arborvox.processes import count_cores
 from arborvox.report.document import Cell, Table
 
-RECIPE = Path(__file__).parent.parent / "recipes" / "own.yaml"
+RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "own.yaml"
 FEW_STEPS = 8
 FINE_TUNING = {"model.freeze": "none", "train.batch_s": 60, "train.max_steps": FEW_STEPS}
 HEADER = ("run", "speech (h)", "steps", "time (min)", "memory (GB)")
