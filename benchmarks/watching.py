@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psutil
 
-LOOK_EVERY_S = 0.1
+LOOK_EVERY_S = 2.0  # to look takes time from what is looked at
 
 
 @dataclass(frozen=True)
