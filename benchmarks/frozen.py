@@ -7,8 +7,8 @@ encoder. Each row is a whole `arborvox train`, as a user starts it, on all cores
 processes: `recipes/own.yaml` with --pretrained on the first hours of the training set. States are
 computed in the first run; the next has them and is trained to the end. With more hours than there
 are, the same recordings are listed again under other names: what grows with a corpus grows so.
-Memory is the most that the processes have together, pages that they share counted once. Needs
-quiet cores and some GB of disk.
+Memory is the first process's peak and the most that its workers have together (watching.py).
+Needs quiet cores and some GB of disk.
 """
 
 import argparse

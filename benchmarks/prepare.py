@@ -4,8 +4,7 @@
 
 Makes up a release in the real layout (15 languages of very different size, clip_durations.tsv, one
 mp3 under many names), prepares it as the paper did, and prints rows/s and the peak memory of the
-process and its workers together, pages that they share counted once. The made-up release is
-removed afterwards.
+process and its workers together. The made-up release is removed afterwards.
 """
 
 import argparse
