@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from publishing import print_table, publish
+from publishing import tell
 from watching import Measured, watch
 
 from arborvox.manifest import Utterance, load_manifest, split_file, write_cuts
@@ -114,10 +114,7 @@ def main() -> None:
             ((Cell(str(count_cores())), Cell(f"{speed:.0f}")),),
         ),
     }
-    for table in tables.values():
-        print_table(table)
-    if options.json:
-        publish(options.json, tables)
+    tell(tables, options.json)
 
 
 if __name__ == "__main__":

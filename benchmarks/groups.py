@@ -10,7 +10,7 @@ LABEL and, from the second on, LABEL-2 and so forth.
 import argparse
 from pathlib import Path
 
-from publishing import named_path, print_table, publish
+from publishing import named_path, tell
 
 from arborvox.report.experiment_report import NUMBERS_NAME
 from arborvox.report.results import read_table
@@ -30,10 +30,7 @@ def main() -> None:
         for label, folder in arguments.experiments
         for number, name in enumerate(arguments.tables, start=1)
     }
-    for table in tables.values():
-        print_table(table)
-    if arguments.json is not None:
-        publish(arguments.json, tables)
+    tell(tables, arguments.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from publishing import named_path, print_table, publish
+from publishing import named_path, tell
 
 from arborvox.report.document import Cell, Table
 from arborvox.report.experiment_report import NUMBERS_NAME
@@ -68,10 +68,7 @@ def main() -> None:
     if arguments.searches:
         searched = tuple(read_search(*named) for named in arguments.searches)
         tables["searches"] = Table(("search", "CER, %", "WER, %"), searched)
-    for table in tables.values():
-        print_table(table)
-    if arguments.json is not None:
-        publish(arguments.json, tables)
+    tell(tables, arguments.json)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,14 @@ def print_table(table: Table) -> None:
     print(render_table(table) + "\n", flush=True)
 
 
+def tell(tables: Mapping[str, Table], path: Path | None) -> None:
+    """Print tables, and publish them where a file is named."""
+    for table in tables.values():
+        print_table(table)
+    if path is not None:
+        publish(path, tables)
+
+
 def publish(path: Path, tables: Mapping[str, Table], *, add: bool = False, **samples: Any) -> None:
     """Write tables and raw samples to a JSON file, then the tables of the page beside it.
 

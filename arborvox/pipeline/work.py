@@ -40,8 +40,10 @@ def locate_corpus(corpus: CorpusConfig) -> CorpusConfig:
     """Put in what a recipe leaves to the machine, as in `source: ${ARBORVOX_DATA}/ucla`."""
     check_codes(corpus)
     places = {
-        key: place and expand_place(place, f"corpus.{key}")
-        for key, place in ((key, getattr(corpus, key)) for key in corpus.places)
+        key: None
+        if (place := getattr(corpus, key)) is None
+        else expand_place(place, f"corpus.{key}")
+        for key in corpus.places
     }
     more = tuple(map(locate_corpus, corpus.more))
     return corpus.model_copy(update={**places, "more": more})

@@ -14,8 +14,8 @@ from torch.nn import functional
 from arborvox.features import INT16_SCALE, FilterBanks, SpeechInput
 from arborvox.spectra import frame_powers
 
-# Part of every cache key: raise it when the numbers change.
-INPUTS_VERSION = 1
+# Part of every cache key: raise it when the numbers change, or those of the states above them.
+INPUTS_VERSION = 2
 
 TINY = 1e-7  # under a variance
 
