@@ -7,7 +7,8 @@ encoder. Each row is a whole `arborvox train`, as a user starts it, on all cores
 processes: `recipes/own.yaml` with --pretrained on the first hours of the training set. States are
 computed in the first run; the next has them and is trained to the end. With more hours than there
 are, the same recordings are listed again under other names: what grows with a corpus grows so.
-Memory is the first process's peak and the most that its workers have together (watching.py).
+Memory is told twice (watching.py): what the processes hold together, shared pages once and mapped
+files left out; and the first process's peak with the most that its workers have, all counted.
 Needs quiet cores and some GB of disk.
 """
 
@@ -29,12 +30,12 @@ from arborvox.report.document import Cell, Table
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "own.yaml"
 FEW_STEPS = 8
 FINE_TUNING = {"model.freeze": "none", "train.batch_s": 60, "train.max_steps": FEW_STEPS}
-HEADER = ("run", "speech (h)", "steps", "time (min)", "memory (GB)")
+HEADER = ("run", "speech (h)", "steps", "time (min)", "held (GB)", "with mapped files (GB)")
 
 
 def run_row(measured: Measured, name: str, hours: float, steps: str) -> tuple[Cell, ...]:
     """Return a run as a row of the table."""
-    figures = (f"{measured.seconds / 60:.1f}", f"{measured.peak_gb:.2f}")
+    figures = (f"{measured.seconds / 60:.1f}", f"{measured.held_gb:.2f}", f"{measured.peak_gb:.2f}")
     return tuple(map(Cell, (name, f"{hours:g}", steps, *figures)))
 
 

@@ -44,8 +44,9 @@ def test_there_is_a_recipe_for_each_table_of_the_paper() -> None:
     ]
     ucla = ["ucla", "ucla_alone", "ucla_pretrained", "ucla_pretrained_world", "ucla_trees"]
     trial = [f"trees_trial{part}" for part in ("", "_more", "_tenth", "_decoder")]
+    iban = ["iban_units", "iban_neighbors"]
     others = ["demo", "live", "own", "common_voice", "languages"]
-    assert {path.stem for path in RECIPES} == {*others, *ucla, *trial, *groups, *LANGUAGES}
+    assert {path.stem for path in RECIPES} == {*others, *ucla, *trial, *groups, *LANGUAGES, *iban}
 
 
 def test_the_recipe_of_trees_has_the_settings_of_the_paper_table() -> None:

@@ -22,5 +22,9 @@ def show(
 ) -> None:
     """Print a recipe with all defaults and overrides resolved."""
     from arborvox.config import load_recipe, show_recipe
+    from arborvox.pipeline.variants import read_variants
 
-    typer.echo(show_recipe(load_recipe(recipe, overrides or ())), nl=False)
+    resolved = load_recipe(recipe, overrides or ())
+    for variant in read_variants(recipe, overrides or ()):
+        variant.recipe(resolved.train.seed)  # what is set for a variant alone is checked as well
+    typer.echo(show_recipe(resolved), nl=False)

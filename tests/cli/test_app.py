@@ -64,6 +64,16 @@ def test_a_bug_is_told_apart_from_a_mistake(
     assert "fault of arborvox itself (ZeroDivisionError: by zero)" in capsys.readouterr().err
 
 
+def test_config_show_reads_what_variants_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("variants: [{name: wide, set: {model.widht: 256}}]\n")
+    assert run("config", "show", str(recipe)) == 2
+    told = capsys.readouterr().err
+    assert "variant wide" in told and "did you mean model.width" in told
+
+
 def test_config_show_resolves_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = tmp_path / "r.yaml"
     recipe.write_text("tree: {kind: balanced}\n")
