@@ -20,6 +20,7 @@ from publishing import named_path, tell
 
 from arborvox.report.document import Cell, Table
 
+FREE = "free"  # decoded without an inventory
 ROUNDING = 1e-12  # of sums in another order
 
 
@@ -74,7 +75,7 @@ def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("experiments", type=named_path, nargs="+")
-    parser.add_argument("--decoding", default="free", help="free, or inventory")
+    parser.add_argument("--decoding", default=FREE, help="free, or inventory")
     parser.add_argument("--metric", default="per")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
