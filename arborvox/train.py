@@ -374,7 +374,8 @@ class Trainer:
     def _warm_start(self) -> None:
         """Take over what fits from another run, where the recipe names one."""
         if self.config.init_from is not None:
-            report = warm_start(self.model, Path(self.config.init_from), self.tokenizer)
+            source, outputs = Path(self.config.init_from), self.config.init_outputs
+            report = warm_start(self.model, source, self.tokenizer, outputs=outputs)
             if self.ranks.first:
                 say(str(report))
 

@@ -199,6 +199,7 @@ def test_what_stands_on_a_pretrained_encoder_suits_it_unless_the_recipe_was_made
         ("train: {optimizer: adam, weight_decay: 0.1}", "train.weight_decay"),
         ("augment: {noise_share: 0.9}", "augment.noise_share is read with augment.noise_folder"),
         ("augment: {reverb_share: 0.9}", "augment.reverb_share"),
+        ("train: {init_outputs: false}", "train.init_outputs is read with train.init_from"),
     ],
 )
 def test_a_key_that_another_key_makes_idle_is_refused(tmp_path: Path, text: str, key: str) -> None:

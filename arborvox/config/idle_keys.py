@@ -22,6 +22,7 @@ READ_BESIDE: dict[tuple[str, str], str] = {
     ("augment", "noise_share"): "noise_folder",
     ("augment", "snr_db"): "noise_folder",
     ("augment", "reverb_share"): "reverb_folder",
+    ("train", "init_outputs"): "init_from",
 }
 
 

@@ -44,4 +44,5 @@ class TrainConfig(Section):
     keep: int = Field(3, gt=0, le=10_000)
     save_every: Steps = 500
     init_from: str | None = None
+    init_outputs: bool = True  # take output layers over, too; a tree never takes a softmax's
     seed: Seed = 0

@@ -17,6 +17,7 @@ from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import CodeTree
 
 BLANK = "<blank>"
+OUTPUTS = ("output.", "ctc.output.")
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,13 @@ class WarmStartReport:
 
 
 @torch.no_grad()
-def warm_start(model: ASR, source: Path, tokenizer: Tokenizer) -> WarmStartReport:
-    """Copy into `model` what fits from a checkpoint or run folder; units are matched by name."""
+def warm_start(
+    model: ASR, source: Path, tokenizer: Tokenizer, *, outputs: bool = True
+) -> WarmStartReport:
+    """Copy into `model` what fits from a checkpoint or run folder; units are matched by name.
+
+    Without `outputs` the output layers begin anew, whatever fits.
+    """
     donor = load_checkpoint(source)
     matches = _match_rows(model, tokenizer.units, donor.model, donor.tokenizer.units)
     theirs = donor.model.state_dict()
@@ -68,7 +74,8 @@ def warm_start(model: ASR, source: Path, tokenizer: Tokenizer) -> WarmStartRepor
     for name, ours in model.state_dict().items():
         given = theirs.get(name)
         match = matches.get(name)
-        if given is None or given.shape[1:] != ours.shape[1:]:
+        unwanted = not outputs and name.startswith(OUTPUTS)
+        if given is None or unwanted or given.shape[1:] != ours.shape[1:]:
             fresh.append(name)
         elif match is not None:
             signs = match.signs.to(given.dtype).view(-1, *[1] * (given.dim() - 1))

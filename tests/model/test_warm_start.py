@@ -11,7 +11,7 @@ from torch import Tensor
 from arborvox.config import FeaturesConfig, ModelConfig, Recipe
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import save_checkpoint
-from arborvox.model.warm_start import match_gates, match_units, warm_start
+from arborvox.model.warm_start import OUTPUTS, match_gates, match_units, warm_start
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import CodeTree, HuffmanTree
 
@@ -110,6 +110,21 @@ def test_parts_that_do_not_fit_stay_fresh(
     for name in report.fresh:
         assert torch.equal(model.state_dict()[name], fresh[name]), name
     assert "left fresh" in str(report)
+
+
+def test_output_layers_begin_anew_where_asked(
+    tmp_path: Path, make_model: Callable[..., ASR], tokenizer: Tokenizer, tree: CodeTree
+) -> None:
+    donor = make_model(output="softmax", ctc="softmax").float()
+    model = new_model(tokenizer, tree, output="softmax", ctc="softmax")
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    saved = save(tmp_path / "donor", donor, tokenizer, tree)
+    report = warm_start(model, saved, tokenizer, outputs=False)
+    assert {*report.fresh} == {f"{part}{n}" for part in OUTPUTS for n in ("weight", "bias")}
+    for name in report.fresh:
+        assert torch.equal(model.state_dict()[name], before[name]), name
+    taken = model.state_dict()["decoder.embedding.weight"]
+    assert torch.equal(taken, donor.state_dict()["decoder.embedding.weight"])
 
 
 def test_report_names_every_tensor_once(
