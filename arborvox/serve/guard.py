@@ -11,12 +11,14 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from arborvox.serve.draining import WatchedBody
 from arborvox.serve.log import LOGGER
 from arborvox.serve.metrics import Metrics
 from arborvox.serve.refusals import ApiError
 
 log = logging.getLogger(LOGGER)
 
+STOPPING = "stopping"
 REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 # Whoever may see the page may load it; what it then asks for needs the token.
 _OPEN = re.compile(r"/|/project|/healthz|/page/[\w.-]+|/favicon\.ico")
@@ -98,6 +100,8 @@ class Guard:
             self._check(scope, headers)
             await self.app(scope, receive, send_marked)
         except ApiError as error:
+            if error.code == STOPPING and scope["type"] == "http":
+                await WatchedBody(receive).drain()  # else the caller sees a reset, no sentence
             await self._refuse(scope, receive, send_marked, trace, error)
         except Exception:
             log.exception("fault", extra={"request": trace.id, "path": trace.path})
@@ -120,7 +124,7 @@ class Guard:
             raise ApiError(
                 503,
                 "The server is stopping.",
-                code="stopping",
+                code=STOPPING,
                 headers={"Retry-After": "5", "Connection": "close"},
             )
         # A browser cannot give a socket headers: there the first message may bring the token.

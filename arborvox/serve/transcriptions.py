@@ -11,13 +11,11 @@ from starlette.types import Receive, Scope, Send
 
 from arborvox.serve.answers import ANSWERS, Result, delta, event
 from arborvox.serve.asked import Asked, read_asked
+from arborvox.serve.draining import WatchedBody
 from arborvox.serve.messages import FileEnd, Heard
 from arborvox.serve.refusals import ApiError, wrong
 from arborvox.serve.service import Service
 from arborvox.serve.uploads import Form, receive_form
-
-# What of a refused request is still read, so that its sender comes to hear the answer.
-DRAINED_BYTES, DRAINED_S = 8 << 20, 2.0
 
 
 class Transcriptions:
@@ -30,7 +28,7 @@ class Transcriptions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         limits = self.service.limits
-        watched = _Watched(receive)
+        watched = WatchedBody(receive)
         started = _Started(send)
         try:
             async with asyncio.timeout(limits.time_s), self.service.admitted():
@@ -112,29 +110,6 @@ async def _stream(
     upload.unlink(missing_ok=True)
     text = " ".join(each.segment.text for each in heard if each.segment.text)
     await push(event({"type": "transcript.text.done", "text": text}), more=False)
-
-
-class _Watched:
-    """`receive`, which remembers whether the body has come to its end."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._has_ended = False
-
-    async def __call__(self) -> dict[str, object]:
-        message = await self._receive()
-        ends = message["type"] == "http.disconnect" or not message.get("more_body", False)
-        self._has_ended = self._has_ended or ends
-        return dict(message)
-
-    async def drain(self) -> None:
-        """Read on for a little, and forget it."""
-        num_bytes = 0
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DRAINED_S):
-                while not self._has_ended and num_bytes < DRAINED_BYTES:
-                    message = await self()
-                    num_bytes += len(message.get("body", b""))  # type: ignore[arg-type]
 
 
 class _Started:
