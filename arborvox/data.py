@@ -25,6 +25,7 @@ from arborvox.features import FeatureCache, SpeechInput
 from arborvox.files import atomic_folder, clean_cell, write_json_atomic
 from arborvox.manifest import Utterance, read_manifest
 from arborvox.model.transfer import to_device
+from arborvox.pauses import leave_out_pauses
 from arborvox.shards import Member, find_recording, recording_file, shard_of
 from arborvox.shards.feature_cache import ShardFeatureCache
 from arborvox.typed_json import read_form
@@ -270,6 +271,7 @@ class BatchReader:
     augment: AugmentConfig | None = None  # None: read as it is, for evaluation and decoding
     mask_fill: Tensor | None = None  # (M,) the training mean, which normalization turns into 0
     cache: str | None = None  # the folder where frames are kept
+    pauses: bool = True  # or only what is between them
     _cache: FeatureCache | None = field(init=False, repr=False)
     _shard_cache: ShardFeatureCache | None = field(init=False, repr=False)
     _surroundings: Surroundings | None = field(init=False, repr=False)
@@ -326,7 +328,10 @@ class BatchReader:
 
     def _augmented(self, utterance: EncodedUtterance, speed: float, seed: int) -> Tensor:
         if self.augment is None or self._surroundings is None:
-            return self.clean_features(utterance, speed)
+            features = self.clean_features(utterance, speed)
+            if self.pauses or not self.input.tells_loudness:
+                return features
+            return leave_out_pauses(features, self.input.frame_s, len(utterance.tokens))
         generator = Generator().manual_seed(seed)
         room, noise = self._surroundings.choose(generator)
         if room is None and noise is None:

@@ -46,6 +46,7 @@ class SpeechInput(ABC):
     wants_statistics: bool  # whether the encoder normalizes by the training data
     from_cache_alone = False  # whether it cannot be computed here, but must have been before
     has_bands = True  # whether neighbors in a frame are alike, so that stretches can be masked
+    tells_loudness = False  # whether a frame is log powers, and the encoder learns from the start
     frames_a_mask: float = 1.0  # how many frames stand for one of augment.max_time_mask
     key: str  # names what the numbers depend on, for caches
     description: str  # for the model card
@@ -77,6 +78,7 @@ class LogMel(SpeechInput):
     """Kaldi's filter banks: Povey window, pre-emphasis 0.97, no dither."""
 
     wants_statistics = True
+    tells_loudness = True
 
     def __init__(self, config: FeaturesConfig, min_frames: int = 1) -> None:
         self.config = config

@@ -22,7 +22,6 @@ from arborvox.errors import ArborvoxError
 from arborvox.files import hold
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_weights, save_checkpoint
-from arborvox.model.dropout import rest_dropout
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
 from arborvox.model.warm_start import warm_start
@@ -39,7 +38,7 @@ from arborvox.training.evaluation import DevScore, evaluate
 from arborvox.training.interrupts import StopRequest, catch_interrupts
 from arborvox.training.loader import explain_killed_worker, load_batches, plain_orders
 from arborvox.training.optimizer import average_weights, make_optimizer
-from arborvox.training.plain_start import begins_plain, why_regularize
+from arborvox.training.plain_start import KEPT_WAITING, begins_plain, set_plain, why_regularize
 from arborvox.training.plan import Planner, at_own_speed, stream_orders
 from arborvox.training.preparation import TrainingData, prepare_data
 from arborvox.training.ranks import Ranks, exchange_gradients, join_ranks
@@ -206,7 +205,7 @@ class Trainer:
         """Load what each step learns from; anew from where the run stands once it is aligned."""
         while True:
             plain = self.progress.plain
-            rest_dropout(self.model, resting=plain)
+            set_plain(self.model, plain=plain)
             with closing(self._batches(plain=plain)) as batches:
                 while self.progress.plain == plain:
                     group = list(itertools.islice(batches, self.config.accumulate))
@@ -319,7 +318,7 @@ class Trainer:
                 reason = why_regularize(self.config, progress, dev, self.total_steps)
                 progress.plain = reason is None
                 if reason is not None and records is not None:
-                    say(f"{reason}; masks, speeds, noises and dropout from now on")
+                    say(f"{reason}; {KEPT_WAITING} from now on")
         # A score that is no number must not become the best one.
         progress.evaluations.append(
             Evaluation(progress.step, score if math.isfinite(score) else math.inf)

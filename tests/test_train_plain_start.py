@@ -14,16 +14,24 @@ from tiny_corpus import (
     train_corpus,
 )
 
-from arborvox.config import TrainConfig
+import arborvox.data
+from arborvox.config import Recipe, TrainConfig
 from arborvox.data import Order
 from arborvox.errors import ArborvoxError
+from arborvox.features import LogMel
+from arborvox.model.asr import ASR
 from arborvox.model.dropout import Dropout, rest_dropout
 from arborvox.training.evaluation import DevScore
-from arborvox.training.plain_start import why_regularize
+from arborvox.training.plain_start import set_plain, why_regularize
 from arborvox.training.plan import at_own_speed
-from arborvox.training.state import Progress
+from arborvox.training.preparation import prepare_data
+from arborvox.training.ranks import Ranks
+from arborvox.training.state import Progress, RunFolder
+from arborvox.tree import HuffmanTree
 
 PLAIN = {"speeds": (1.0,), "frequency_masks": 0, "time_masks": 0}
+ONE_RANK = Ranks(rank=0, world=1, device=torch.device("cpu"))
+CTC_ALONE = {"decoder": "none", "decoder_layers": 0, "ctc_weight": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -79,21 +87,80 @@ def test_resting_dropout_drops_nothing_and_wakes_up() -> None:
     assert not torch.equal(layer(x), x)
 
 
+def gradients(recipe: Recipe, *, apart: bool) -> dict[str, torch.Tensor]:
+    """Gradients of a fresh model's loss of one batch, by names of parameters."""
+    torch.manual_seed(1)
+    model = ASR(recipe.model, recipe.features, 8, HuffmanTree.from_counts(range(1, 9))).eval()
+    model.decoder_apart = apart
+    features = torch.randn(2, 60, recipe.features.num_mels, generator=torch.manual_seed(2))
+    tokens = torch.tensor([[3, 4, 5], [6, 7, -1]])
+    model(features, torch.tensor([60, 50]), tokens, torch.tensor([3, 2])).total.backward()
+    return {
+        name: parameter.grad
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def test_a_decoder_apart_learns_but_does_not_teach_the_encoder() -> None:
+    recipe = make_recipe(model={"ctc_weight": 0.5})
+    apart, together = (gradients(recipe, apart=apart) for apart in (True, False))
+    assert apart.keys() == together.keys()  # ranks exchange them all
+    decoder = [name for name in apart if name.startswith(("decoder.", "output."))]
+    encoder = [name for name in apart if name.startswith("encoder.")]
+    assert decoder and encoder
+    for name in decoder:
+        assert torch.equal(apart[name], together[name])
+    assert any(not torch.equal(apart[name], together[name]) for name in encoder)
+    ctc_alone = gradients(make_recipe(model=CTC_ALONE), apart=False)
+    for name in encoder:
+        assert torch.allclose(apart[name], 0.5 * ctc_alone[name], atol=1e-6)
+
+
+def test_a_decoder_waits_with_dropout_and_comes_in_with_it() -> None:
+    recipe = make_recipe()
+    model = ASR(recipe.model, recipe.features, 8, HuffmanTree.from_counts(range(1, 9)))
+    for plain in (True, False):
+        set_plain(model, plain=plain)
+        resting = {layer.resting for layer in model.modules() if isinstance(layer, Dropout)}
+        assert (model.decoder_apart, resting) == (plain, {plain})
+
+
 def test_plain_batches_are_the_same_rows_as_they_were_spoken() -> None:
     order = Order(epoch=1, index=2, rows=(3, 4), speeds=(0.9, 1.1), seeds=(5, 6))
     [plain] = at_own_speed([order])
     assert plain == Order(epoch=1, index=2, rows=(3, 4), speeds=(1.0, 1.0), seeds=(5, 6))
 
 
+@pytest.mark.parametrize("loudness", [True, False])
+def test_plain_batches_have_no_pauses_where_frames_tell_loudness(
+    loudness: bool, corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Masked batches and the development set keep them."""
+    monkeypatch.setattr(LogMel, "tells_loudness", loudness)
+    # The corpus is of tones without pauses: every second frame stands for one.
+    monkeypatch.setattr(arborvox.data, "leave_out_pauses", lambda frames, *_: frames[::2])
+    recipe = make_recipe(augment=PLAIN)
+    run = RunFolder(tmp_path / "run")
+    run.root.mkdir()
+    data = prepare_data(run, recipe, corpus.manifests, corpus.tokens, ONE_RANK)
+    order = Order(epoch=0, index=0, rows=(0, 1, 2), speeds=(1.0,) * 3, seeds=(0,) * 3)
+    whole = data.training_reader(recipe.augment).read(order).feature_lens
+    plain = data.training_reader(None).read(order).feature_lens
+    assert plain.tolist() == (whole if not loudness else (whole + 1) // 2).tolist()
+    assert data.dev_reader().pauses
+
+
 def test_first_steps_learn_what_a_run_without_regularization_learns(
-    corpus: TinyCorpus, tmp_path: Path
+    corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to the evaluation that ends it; from then on the two part."""
-    steps = {"max_steps": 8, "evaluate_every": 4, "save_every": 4, "workers": 1}
+    monkeypatch.setattr(LogMel, "tells_loudness", False)  # pauses have a test of their own
+    steps = {"max_steps": 8, "evaluate_every": 4, "save_every": 4, "workers": 0}
     masks = {"speeds": (1.0,), "max_time_mask": 20}
-    waiting = make_recipe(train={**steps, "regularize_below": 1.0}, augment=masks)
-    bare = make_recipe(train=steps, augment=PLAIN, model={"dropout": 0.0})
-    at_once = make_recipe(train=steps, augment=masks)
+    waiting = make_recipe(train={**steps, "regularize_below": 1.0}, augment=masks, model=CTC_ALONE)
+    bare = make_recipe(train=steps, augment=PLAIN, model={**CTC_ALONE, "dropout": 0.0})
+    at_once = make_recipe(train=steps, augment=masks, model=CTC_ALONE)
     for name, recipe in (("waiting", waiting), ("bare", bare), ("at_once", at_once)):
         train_corpus(recipe, corpus, tmp_path / name)
     losses = {name: step_losses(tmp_path / name) for name in ("waiting", "bare", "at_once")}

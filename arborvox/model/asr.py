@@ -62,6 +62,8 @@ class ASR(nn.Module):
                 config.width, num_tokens, tree, config.label_smoothing, config.smoothing
             )
             self.output = make_output(config.output, "output", request)
+        # The decoder learns from the encoder's states, but does not teach it: only CTC does.
+        self.decoder_apart = False
 
     def forward(
         self, features: Tensor, feature_lens: Tensor, tokens: Tensor, token_lens: Tensor
@@ -80,7 +82,8 @@ class ASR(nn.Module):
                 ctc = (1 - self.config.middle_ctc) * ctc + self.config.middle_ctc * early
             num_infeasible = count_infeasible(encoded_lens, tokens, token_lens)
         if self.decoder is not None:
-            attention = self.attention_nll(encoded, encoded_lens, tokens, token_lens).sum()
+            heard = encoded.detach() if self.decoder_apart else encoded
+            attention = self.attention_nll(heard, encoded_lens, tokens, token_lens).sum()
         return Losses(
             total=weight * ctc + (1 - weight) * attention,
             ctc=ctc.detach(),

@@ -1,16 +1,21 @@
-"""Regularization that waits: first the alignment, then masks, speeds, noises and dropout.
+"""A plain start: first the alignment, then everything that makes it harder to find.
 
-From the first step they keep a network that has heard nothing yet at CTC's blanks for hundreds of
-steps; once labels and frames have found each other they are what little data needs.
+Masks, speeds, noises and dropout keep a network that has heard nothing yet at CTC's blanks for
+hundreds of steps. So do pauses, which make its first guess, letters spread evenly over a recording,
+wrong everywhere. A decoder without an alignment is a language model, and what it asks of the
+encoder has little to do with speech. Once labels and frames have found each other, all of them are
+what little data needs.
 """
 
 from arborvox.config import TrainConfig
 from arborvox.console import warn
 from arborvox.model.asr import ASR
+from arborvox.model.dropout import rest_dropout
 from arborvox.training.evaluation import DevScore
 from arborvox.training.preparation import TrainingData
 from arborvox.training.state import Progress
 
+KEPT_WAITING = "pauses, masks, speeds, noises, dropout and the decoder's say"
 MOST_PLAIN = 0.25  # of a run's steps, where the alignment is never found
 
 
@@ -23,6 +28,12 @@ def begins_plain(config: TrainConfig, model: ASR, data: TrainingData) -> bool:
         warn(f"train.regularize_below is of no use without a {missing}; it is not read.")
         return False
     return True
+
+
+def set_plain(model: ASR, *, plain: bool) -> None:
+    """Let dropout rest and CTC alone teach the encoder, or end that."""
+    rest_dropout(model, resting=plain)
+    model.decoder_apart = plain
 
 
 def why_regularize(

@@ -34,9 +34,13 @@ class TrainingData:
     cache: str | None
 
     def training_reader(self, augment: AugmentConfig | None) -> BatchReader:
-        """Return what makes training batches; masks are filled with what is normal."""
+        """Return what makes training batches; masks are filled with what is normal.
+
+        None is for a plain start: speech as it is, but without its pauses.
+        """
         fill = None if self.cmvn is None else self.cmvn.mean
-        return BatchReader(self.train, self.input, augment, fill, self.cache)
+        pauses = augment is not None
+        return BatchReader(self.train, self.input, augment, fill, self.cache, pauses)
 
     def dev_reader(self) -> BatchReader:
         """Return what makes batches of the development set."""

@@ -78,7 +78,7 @@ class Progress:
     padded_frames: int = 0
     elapsed_s: float = 0.0
     finished: bool = False
-    plain: bool = False  # no masks, speeds, noises, dropout yet: train.regularize_below
+    plain: bool = False  # what train.regularize_below keeps waiting still waits
 
     @property
     def padding(self) -> float:
