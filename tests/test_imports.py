@@ -16,7 +16,7 @@ LAYERS = [
     {"vocabulary", "inventory_files", "spectra"},
     {"config", "text", "audio", "annotations", "tree", "score"},
     {"manifest"},
-    {"tokens", "kernels", "features", "augment", "team", "shards"},
+    {"tokens", "kernels", "features", "augment", "pauses", "team", "shards"},
     {"hsoftmax", "lm"},
     {"corpora", "model"},
     {"data", "decode"},
