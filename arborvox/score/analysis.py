@@ -98,7 +98,7 @@ def _analyze_metric(
     num_samples: int,
 ) -> MetricAnalysis:
     chance: dict[str, Any] = {"seed": seed, "num_samples": num_samples}
-    pooled = [_pool_seeds(metric, [of.edits for of in scores]) for scores in models.values()]
+    pooled = [pool_seeds(metric, [of.edits for of in scores]) for scores in models.values()]
     analyzed = [
         ModelScores(
             label=label,
@@ -121,7 +121,7 @@ def _analyze_metric(
     )
 
 
-def _pool_seeds(metric: Metric, seeds: Sequence[EditCounts]) -> dict[str, IntTable]:
+def pool_seeds(metric: Metric, seeds: Sequence[EditCounts]) -> dict[str, IntTable]:
     """Add up the edits of each utterance over the seeds: (N, 4) a language."""
     total = {name: table.copy() for name, table in seeds[0].tables[metric].items()}
     for edits in seeds[1:]:
