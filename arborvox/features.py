@@ -204,7 +204,7 @@ class FeatureCache:
 
     def get(self, recording: HasBytes, variant: str, compute: Callable[[], Tensor]) -> Tensor:
         """Return the stored features of a variant ("start:duration:speed"), or make and store."""
-        path = self._path(recording, variant)
+        path = self.path(recording, variant)
         # A file torn by a power cut is as good as a missing one.
         with contextlib.suppress(OSError, ValueError, EOFError):
             # Mapped, and a write would go to a copy.
@@ -216,7 +216,8 @@ class FeatureCache:
             self.problem = f"{error.strerror or error} ({path.parent})"
         return features
 
-    def _path(self, recording: HasBytes, variant: str) -> Path:
+    def path(self, recording: HasBytes, variant: str) -> Path:
+        """Return where the features of a variant are, or would be; reads the audio's bytes."""
         digest = hashlib.blake2b(recording.read_bytes(), digest_size=20)
         digest.update(f"{self._key}|{variant}".encode())
         key = digest.hexdigest()

@@ -151,8 +151,22 @@ def test_states_that_do_not_fit_on_the_disk_are_refused(
 ) -> None:
     folder = save_model("whisper", tmp_path / "base")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 9, 10))
-    with pytest.raises(ArborvoxError, match=r"states need .* GB, but .* 0\.0 GB left"):
+    with pytest.raises(ArborvoxError, match=r"states need .* GB more, but .* 0\.0 GB left"):
         train_corpus(recipe_on(folder), corpus, tmp_path / "run")
+
+
+def test_states_that_are_there_need_no_room(
+    corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk stops nothing that is only read again; one missing state is named by its size."""
+    folder, cache = save_model("whisper", tmp_path / "base"), tmp_path / "states"
+    train_corpus(recipe_on(folder, steps=2, cache=cache), corpus, tmp_path / "one")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 9, 10))
+    train_corpus(recipe_on(folder, steps=2, cache=cache), corpus, tmp_path / "two")
+    assert (tmp_path / "two" / "final").is_dir()
+    next(cache.rglob("*.npy")).unlink()
+    with pytest.raises(ArborvoxError, match="states need"):
+        train_corpus(recipe_on(folder, steps=2, cache=cache), corpus, tmp_path / "three")
 
 
 def test_noise_keeps_the_encoder_running(corpus: TinyCorpus, tmp_path: Path) -> None:

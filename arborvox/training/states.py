@@ -5,10 +5,10 @@ bytes, the encoder's weights and the layers that are read; so an interrupted run
 stopped, and other runs with the same encoder find them there.
 """
 
+import contextlib
 import copy
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -85,10 +85,9 @@ def keep_states(
     states_input.key += f"|{precision}"
     if ranks.first:
         work = [(data.train, speed) for speed in speeds] + [(data.dev, 1.0)]
-        _check_room(work, states_input, folder)
-        writer = _make_writer(
-            data, encoder, FeatureCache(folder, states_input.key), precision, ranks
-        )
+        cache = FeatureCache(folder, states_input.key)
+        _check_room(work, states_input, folder, cache)
+        writer = _make_writer(data, encoder, cache, precision, ranks)
         for table, speed in work:
             _write_states(replace(writer, reader=BatchReader(table, data.input)), speed, stop)
     ranks.wait()
@@ -113,24 +112,44 @@ def _make_writer(
 
 
 def _check_room(
-    work: Sequence[tuple[UtteranceTable, float]], states_input: SpeechInput, folder: Path
+    work: Sequence[tuple[UtteranceTable, float]],
+    states_input: SpeechInput,
+    folder: Path,
+    cache: FeatureCache,
 ) -> None:
     """Say how much the states take, and refuse what the disk cannot hold."""
+    bytes_a_second = states_input.width * BYTES_A_NUMBER / states_input.frame_s
     audio_s = sum(table.duration_s / speed for table, speed in work)
-    needed_bytes = audio_s / states_input.frame_s * states_input.width * BYTES_A_NUMBER
     say(
         f"frozen encoder: states of {audio_s / 3600:.2f} h of speech, all speeds together, take "
-        f"{needed_bytes / GIGA:.2f} GB in {folder}; what is there already is not computed again"
+        f"{audio_s * bytes_a_second / GIGA:.2f} GB in {folder}; "
+        "what is there already is not computed again"
     )
     folder.mkdir(parents=True, exist_ok=True)
     free_bytes = shutil.disk_usage(folder).free
-    known_bytes = sum(path.stat().st_size for path in folder.rglob("*.npy"))
-    if needed_bytes > free_bytes + known_bytes:
+    if audio_s * bytes_a_second <= free_bytes:
+        return
+    # Only here: it reads all of the audio.
+    missing_bytes = _missing_s(work, cache) * bytes_a_second
+    if missing_bytes > free_bytes:
         raise ArborvoxError(
-            f"The encoder's states need {needed_bytes / GIGA:.1f} GB, but {folder} has "
+            f"The encoder's states need {missing_bytes / GIGA:.1f} GB more, but {folder} has "
             f"{free_bytes / GIGA:.1f} GB left; make room, name another disk by features.cache, or "
             f"read fewer layers (model.layers) or speeds (augment.speeds)."
         )
+
+
+def _missing_s(work: Sequence[tuple[UtteranceTable, float]], cache: FeatureCache) -> float:
+    """Count the speech whose states are not there yet; the same piece listed twice counts once."""
+    missing: dict[Path, float] = {}
+    for table, speed in work:
+        for row in range(len(table)):
+            utterance = table[row]
+            with contextlib.suppress(audio.AudioProblem, OSError):  # it will have no states
+                path = cache.path(utterance.audio, utterance.variant(speed))
+                if not path.exists():
+                    missing[path] = utterance.duration_s / speed
+    return sum(missing.values())
 
 
 def _write_states(writer: StatesWriter, speed: float, stop: StopRequest) -> None:
@@ -140,7 +159,7 @@ def _write_states(writer: StatesWriter, speed: float, stop: StopRequest) -> None
     workers = count_cores() if writer.device.type == "cpu" else 0
     with (
         progress(f"encoder's states, speed {speed:g}", len(table)) as advance,
-        closing(load_batches(writer, _orders(table, speed), workers)) as pieces,
+        contextlib.closing(load_batches(writer, _orders(table, speed), workers)) as pieces,
     ):
         for written in pieces:
             if written.problem:
