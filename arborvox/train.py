@@ -38,7 +38,13 @@ from arborvox.training.evaluation import DevScore, evaluate
 from arborvox.training.interrupts import StopRequest, catch_interrupts
 from arborvox.training.loader import explain_killed_worker, load_batches, plain_orders
 from arborvox.training.optimizer import average_weights, make_optimizer
-from arborvox.training.plain_start import KEPT_WAITING, begins_plain, set_plain, why_regularize
+from arborvox.training.plain_start import (
+    KEPT_WAITING,
+    begins_plain,
+    is_astray,
+    set_plain,
+    why_regularize,
+)
 from arborvox.training.plan import Planner, at_own_speed, stream_orders
 from arborvox.training.preparation import TrainingData, prepare_data
 from arborvox.training.ranks import Ranks, exchange_gradients, join_ranks
@@ -111,13 +117,7 @@ class Trainer:
         self.tree = load_tree(tree, self.tokenizer.units) if tree else None
 
         # The model, and where it stands.
-        seed_step(self.config.seed, step=0, rank=0)
-        self.model = ASR(
-            recipe.model, recipe.features, len(self.tokenizer), self.tree, run.encoder_files(recipe)
-        )
-        if data.cmvn is not None:
-            self.model.encoder.set_statistics(data.cmvn)
-        self.model.to(ranks.device)
+        self.model = self._draw_model(step=0).to(ranks.device)
         self.optimizer = make_optimizer(self.model, self.config)
         state = newest_common_state(run)
         if state is not None:
@@ -161,6 +161,16 @@ class Trainer:
         self.rate = make_schedule(
             self.config, width=recipe.model.width, total_steps=self.total_steps
         )
+
+    def _draw_model(self, step: int) -> ASR:
+        """Make the model, with first weights by the run's seed and a step."""
+        recipe = self.recipe
+        seed_step(self.config.seed, step, rank=0)
+        files = self.run.encoder_files(recipe)
+        model = ASR(recipe.model, recipe.features, len(self.tokenizer), self.tree, files)
+        if self.data.cmvn is not None:
+            model.encoder.set_statistics(self.data.cmvn)
+        return model
 
     def train(self) -> TrainResult:
         """Take steps until the recipe says stop, evaluating and saving on the way."""
@@ -233,6 +243,8 @@ class Trainer:
         progress.epoch, progress.batch = group[-1].epoch, group[-1].index + 1
         seed_step(self.config.seed, progress.step, ranks.rank)
         rate = self.rate(progress.step)
+        if progress.began:  # new weights are warmed up, too
+            rate = min(rate, self.rate(progress.step - progress.began))
         for options in self.optimizer.param_groups:
             options["lr"] = rate * options["rate_factor"]
         self._wake_encoder()
@@ -324,6 +336,23 @@ class Trainer:
             Evaluation(progress.step, score if math.isfinite(score) else math.inf)
         )
         progress.loss_sum, progress.loss_steps = 0.0, 0
+        if self._learns_all() and is_astray(progress, self.total_steps):
+            self._begin_again()
+
+    def _learns_all(self) -> bool:
+        """Whether all that the model knows is from this run."""
+        return self.config.init_from is None and self.recipe.model.encoder != "pretrained"
+
+    def _begin_again(self) -> None:
+        """Draw the weights anew; steps and data go on."""
+        progress = self.progress
+        self.model.load_state_dict(self._draw_model(progress.step).state_dict())
+        self.optimizer.state.clear()
+        progress.began = progress.step
+        # The checkpoint of this step will hold the new weights, not those that were scored.
+        progress.evaluations[-1].score = math.inf
+        if self.ranks.first:
+            say(f"step {progress.step}: the alignment went astray; begins again with new weights")
 
     def _dev_score(self) -> DevScore:
         orders = plain_orders(self.data.dev, self.config.batch_s, self.ranks.rank, self.ranks.world)

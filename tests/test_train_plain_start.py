@@ -1,5 +1,7 @@
 """Regularization that waits for the alignment: what the first steps hear, and when it ends."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -15,18 +17,21 @@ from tiny_corpus import (
 )
 
 import arborvox.data
+import arborvox.train
 from arborvox.config import Recipe, TrainConfig
 from arborvox.data import Order
 from arborvox.errors import ArborvoxError
 from arborvox.features import LogMel
 from arborvox.model.asr import ASR
+from arborvox.model.checkpoint import load_weights
 from arborvox.model.dropout import Dropout, rest_dropout
+from arborvox.training import plain_start
 from arborvox.training.evaluation import DevScore
-from arborvox.training.plain_start import set_plain, why_regularize
+from arborvox.training.plain_start import is_astray, set_plain, why_regularize
 from arborvox.training.plan import at_own_speed
 from arborvox.training.preparation import prepare_data
 from arborvox.training.ranks import Ranks
-from arborvox.training.state import Progress, RunFolder
+from arborvox.training.state import Evaluation, Progress, RunFolder, load_progress
 from arborvox.tree import HuffmanTree
 
 PLAIN = {"speeds": (1.0,), "frequency_masks": 0, "time_masks": 0}
@@ -63,6 +68,60 @@ def test_it_ends_after_a_quarter_of_the_run_in_any_case() -> None:
     for step, ends in ((249, False), (250, True)):
         reason = why_regularize(config, Progress(step=step, plain=True), scored(100), 1000)
         assert (reason is not None) == ends
+
+
+ASTRAY = (96, 73, 74, 89, 93, 76)
+
+
+@pytest.mark.parametrize(
+    ("rates", "began", "plain", "total_steps", "astray"),
+    [
+        (ASTRAY, 0, True, 6000, True),
+        (ASTRAY[:5], 0, True, 6000, False),  # too early to say
+        (ASTRAY, 0, True, 5900, False),  # too late to begin again
+        (ASTRAY, 0, False, 6000, False),  # the alignment was found before
+        ((96, 73, 74, 89, 93, 72), 0, True, 6000, False),  # still getting better
+        ((100, 100, 100, 100, 100, 100), 0, True, 6000, False),  # blanks may still be left
+        ((96, 60, 62, 64, 63, 62), 0, True, 6000, False),  # slow, but on the way
+        ((*ASTRAY, 95, 70, 71), 600, True, 20000, False),  # the new weights have their time, too
+        ((*ASTRAY, *ASTRAY), 600, True, 20000, True),
+    ],
+)
+def test_a_beginning_is_astray_that_writes_the_wrong_thing_and_gets_no_better(
+    rates: tuple[int, ...], began: int, plain: bool, total_steps: int, astray: bool
+) -> None:
+    looks = [Evaluation(100 * n, rate / 100) for n, rate in enumerate(rates, start=1)]
+    progress = Progress(step=100 * len(rates), plain=plain, began=began, evaluations=looks)
+    assert is_astray(progress, total_steps) == astray
+
+
+def test_weights_drawn_anew_are_warmed_up_saved_and_gone_on_with(
+    corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Astray at the fourth step; stopped there and gone on with, the bits are the same."""
+
+    def at_four(progress: Progress, total_steps: int) -> bool:
+        return progress.step == 4 and progress.plain
+
+    monkeypatch.setattr(arborvox.train, "is_astray", at_four)
+    monkeypatch.setattr(plain_start, "MOST_PLAIN", 2.0)  # never, in so few steps
+    settings = {"evaluate_every": 2, "save_every": 2, "regularize_below": 0.01, "workers": 0}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    for out, ends in ((whole, (8,)), (broken, (4, 8))):
+        for max_steps in ends:
+            recipe = make_recipe(train={**settings, "max_steps": max_steps, "keep": 9})
+            train_corpus(recipe, corpus, out)
+    progress = load_progress(whole / "state/step-000008")
+    assert progress.began == 4
+    assert [look.step for look in progress.evaluations if look.score == math.inf] == [4]
+    before, drawn = (load_weights(whole / f"checkpoints/step-00000{step}") for step in (2, 4))
+    assert any(not torch.equal(before[name], drawn[name]) for name in drawn)
+    records = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
+    rates = [record["learning_rate"] for record in records if record["kind"] == "train"]
+    assert rates[4:] == rates[:4] and rates[0] < rates[1]
+    assert step_losses(broken) == step_losses(whole)
+    one, two = (run / "final/model.safetensors" for run in (whole, broken))
+    assert one.read_bytes() == two.read_bytes()
 
 
 def test_noises_that_are_not_there_are_missed_before_the_first_step(

@@ -5,7 +5,12 @@ hundreds of steps. So do pauses, which make its first guess, letters spread even
 wrong everywhere. A decoder without an alignment is a language model, and what it asks of the
 encoder has little to do with speech. Once labels and frames have found each other, all of them are
 what little data needs.
+
+Now and then a beginning goes astray: CTC leaves its blanks for labels in the wrong places, and does
+not find out of that any more. Other first weights do, so they are drawn anew while there is time.
 """
+
+import math
 
 from arborvox.config import TrainConfig
 from arborvox.console import warn
@@ -17,6 +22,13 @@ from arborvox.training.state import Progress
 
 KEPT_WAITING = "pauses, masks, speeds, noises, dropout and the decoder's say"
 MOST_PLAIN = 0.25  # of a run's steps, where the alignment is never found
+
+# A beginning is astray after so many steps, with a best error rate between these (above are
+# blanks, which a model may still leave) and none better in so many evaluations.
+STEPS_TO_SHOW = 600
+ASTRAY_BETWEEN = (0.65, 0.9)
+EVALUATIONS_WITHOUT_GAIN = 3
+LATEST_BEGINNING = 0.1  # of a run's steps: later ones would have too few left
 
 
 def begins_plain(config: TrainConfig, model: ASR, data: TrainingData) -> bool:
@@ -46,3 +58,17 @@ def why_regularize(
     if progress.step >= MOST_PLAIN * total_steps:
         return "the alignment is waited for no longer"
     return None
+
+
+def is_astray(progress: Progress, total_steps: int) -> bool:
+    """Say whether a plain start writes the wrong thing, gets no better, and can begin again."""
+    scores = [found.score for found in progress.evaluations if found.step > progress.began]
+    before, lately = scores[:-EVALUATIONS_WITHOUT_GAIN], scores[-EVALUATIONS_WITHOUT_GAIN:]
+    best, worst = ASTRAY_BETWEEN
+    return (
+        progress.plain
+        and progress.step - progress.began >= STEPS_TO_SHOW
+        and progress.step <= LATEST_BEGINNING * total_steps
+        and best < min(before, default=math.inf) < worst
+        and min(before, default=math.inf) <= min(lately)
+    )

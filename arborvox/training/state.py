@@ -79,6 +79,7 @@ class Progress:
     elapsed_s: float = 0.0
     finished: bool = False
     plain: bool = False  # what train.regularize_below keeps waiting still waits
+    began: int = 0  # the step after which all weights were drawn; 0 unless they were drawn anew
 
     @property
     def padding(self) -> float:
