@@ -120,6 +120,14 @@ def check_target(path: Path) -> None:
         raise ArborvoxError(f"{path} is a device or a pipe; give the name of a file.")
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file a second name, or where the disk knows no such thing make a copy of it."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary neighbor of `path`; it takes the final name only if the block succeeds."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, closing
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 
 from torch import nn
@@ -21,7 +22,7 @@ from arborvox.data import Batch
 from arborvox.errors import ArborvoxError
 from arborvox.files import hold
 from arborvox.model.asr import ASR
-from arborvox.model.checkpoint import load_weights, save_checkpoint
+from arborvox.model.checkpoint import load_weights, save_checkpoint, save_frozen
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
 from arborvox.model.warm_start import warm_start
@@ -371,14 +372,19 @@ class Trainer:
         """Write the model, then the state that refers to it; then delete what nobody needs."""
         refuse_broken_weights(self.model, self.run, self.progress.step)
         if self.ranks.first:
-            self._save_model(self.run.checkpoint(self.progress.step))
+            self._save_model(self.run.checkpoint(self.progress.step), self.frozen)
             folder = self.run.states / self.run.checkpoint(self.progress.step).name
             save_state(folder, self.progress, pack_optimizer(self.model, self.optimizer))
             self.run.prune(self.progress, self.config.keep, self.config.average_best)
         self.ranks.wait()
 
-    def _save_model(self, folder: Path) -> None:
-        save_checkpoint(folder, self.model, self.recipe, self.tokenizer, self.tree)
+    def _save_model(self, folder: Path, frozen: Path | None = None) -> None:
+        save_checkpoint(folder, self.model, self.recipe, self.tokenizer, self.tree, frozen=frozen)
+
+    @cached_property
+    def frozen(self) -> Path | None:
+        """Where the weights are that never change, written once for all checkpoints."""
+        return self.run.frozen if save_frozen(self.run.frozen, self.model) else None
 
     def _resume(self, state: Path) -> Progress:
         """Take up model, optimizer and progress as they were saved."""

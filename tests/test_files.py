@@ -15,6 +15,7 @@ from arborvox.files import (
     atomic_folder,
     atomic_path,
     clean_cell,
+    link_or_copy,
     name_failed_writes,
     open_gzip_reproducible,
     read_bounded,
@@ -248,3 +249,21 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:
     write_text_atomic(tmp_path / "link", "x")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "elsewhere" / "file").read_text() == "x"
+
+
+def test_a_file_gets_a_second_name_or_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some disks have no hard links."""
+
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(95, "Operation not supported")
+
+    source = tmp_path / "source"
+    source.write_bytes(b"weights")
+    link_or_copy(source, tmp_path / "link")
+    assert (tmp_path / "link").samefile(source)
+    monkeypatch.setattr(os, "link", refuse)
+    link_or_copy(source, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"weights"
+    assert not (tmp_path / "copy").samefile(source)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tiny_corpus import (
     TinyCorpus,
     command_arguments,
@@ -25,7 +26,7 @@ from arborvox.data import EncodedUtterance
 from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
-from arborvox.model.checkpoint import load_checkpoint, load_weights
+from arborvox.model.checkpoint import FROZEN, load_checkpoint, load_weights
 from arborvox.recognizer import load
 from arborvox.training import states as states_module
 
@@ -144,6 +145,41 @@ def test_states_are_computed_once(
     made.clear()
     train_corpus(recipe_on(folder, steps=2, cache=cache, layers="last"), corpus, tmp_path / "last")
     assert len(made) == 2 * 8 + 2  # other layers are other states
+
+
+@pytest.mark.parametrize("freeze", ["all", 1, "none"])
+def test_checkpoints_share_what_never_learns(
+    corpus: TinyCorpus, tmp_path: Path, freeze: str | int
+) -> None:
+    """One file with several names on the disk; each folder is whole, and so is the final one."""
+    folder, run = save_model("whisper", tmp_path / "base"), tmp_path / "run"
+    train_corpus(recipe_on(folder, steps=4, freeze=freeze), corpus, run)
+    one, other = (run / f"checkpoints/step-00000{step}" for step in (2, 4))
+    assert not (run / "final" / FROZEN).exists()
+    final, whole = load_checkpoint(run / "final"), load_checkpoint(other)
+    frozen = {f"encoder.{name}" for name in final.model.encoder.frozen_names()}
+    assert final.model.state_dict().keys() == whole.model.state_dict().keys()
+    assert bool(frozen) == (freeze != "none") == (one / FROZEN).exists()
+    if not frozen:
+        return
+    assert (one / FROZEN).samefile(other / FROZEN)
+    stored = load_file(other / FROZEN)
+    assert stored.keys() == frozen
+    assert not stored.keys() & load_file(other / "model.safetensors").keys()
+    assert_same(stored, {name: final.model.state_dict()[name] for name in frozen})
+
+    copied = tmp_path / "copied"
+    shutil.copytree(other, copied)
+    shutil.rmtree(run)
+    assert_same(dict(load_checkpoint(copied).model.state_dict()), load_weights(copied))
+    (copied / FROZEN).write_bytes((copied / FROZEN).read_bytes()[:-1] + b"!")
+    for read in (load_checkpoint, load_weights):
+        with pytest.raises(ArborvoxError, match=r"frozen\.safetensors is damaged"):
+            read(copied)
+    (copied / FROZEN).unlink()
+    for read in (load_checkpoint, load_weights):
+        with pytest.raises(ArborvoxError, match=r"there is no frozen\.safetensors"):
+            read(copied)
 
 
 def test_states_that_do_not_fit_on_the_disk_are_refused(

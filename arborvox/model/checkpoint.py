@@ -3,6 +3,7 @@
 step-000500/
   checkpoint.json      format, version, and the checksums of the files below, less the card
   model.safetensors    weights and the features' mean and deviation
+  frozen.safetensors   weights that training never changes, where a run's checkpoints share them
   config.yaml          the resolved recipe
   tokens.json          the units
   tree.json            the code tree, where the recipe has one
@@ -10,6 +11,7 @@ step-000500/
   README.md            the model card
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ from arborvox.errors import ArborvoxError, one_line
 from arborvox.files import (
     atomic_folder,
     atomic_path,
+    link_or_copy,
     read_json,
     set_aside,
     write_json_atomic,
@@ -38,7 +41,10 @@ from arborvox.tree import CodeTree
 from arborvox.tree.storage import load_tree, save_tree
 
 FORMAT = "arborvox-checkpoint"
-VERSION = 2  # 1 had a checksum of the weights alone; also of the recipe, see config/migration.py
+# 1 had a checksum of the weights alone; also of the recipe, see config/migration.py.
+# 3 has weights in two files; what has them in one is still written as 2.
+VERSION = 3
+ONE_FILE_VERSION = 2
 
 # What tensors were called in checkpoints up to a version.
 RENAMED_SINCE = {
@@ -47,13 +53,14 @@ RENAMED_SINCE = {
 
 HEAD = "checkpoint.json"
 WEIGHTS = "model.safetensors"
+FROZEN = "frozen.safetensors"
 CONFIG = "config.yaml"
 TOKENS = "tokens.json"
 TREE = "tree.json"
 ENCODER = "encoder"
 CARD = "README.md"
 # What decides the result; the card is for people, who may edit it.
-DECISIVE = (WEIGHTS, CONFIG, TOKENS, TREE)
+DECISIVE = (WEIGHTS, FROZEN, CONFIG, TOKENS, TREE)
 FLOAT_TYPES = {"F64", "F32", "F16", "BF16"}
 # Far more than the largest that were ever written; a stranger's file is not read beyond it.
 MAX_MIB = {TOKENS: 64, TREE: 256}  # of all others: one
@@ -72,12 +79,26 @@ class LoadedModel:
 
 
 def save_checkpoint(
-    folder: Path, model: ASR, recipe: Recipe, tokenizer: Tokenizer, tree: CodeTree | None
+    folder: Path,
+    model: ASR,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    tree: CodeTree | None,
+    *,
+    frozen: Path | None = None,
 ) -> None:
-    """Write a checkpoint folder; it appears whole, and replaces an older one of the same name."""
+    """Write a checkpoint folder; it appears whole, and replaces an older one of the same name.
+
+    frozen: what `save_frozen` made; the folder gets a link to it instead of these weights.
+    """
+    tensors = _plain_tensors(model)
     with atomic_folder(folder.absolute()) as part:
+        if frozen is not None:
+            link_or_copy(frozen, part / FROZEN)
+            names = _frozen_names(model)
+            tensors = {name: tensor for name, tensor in tensors.items() if name not in names}
         with atomic_path(part / WEIGHTS) as weights:
-            save_file(_plain_tensors(model), weights)
+            save_file(tensors, weights)
         write_text_atomic(part / CONFIG, show_recipe(recipe))
         tokenizer.save(part / TOKENS)
         if tree is not None:
@@ -86,7 +107,18 @@ def save_checkpoint(
             write_text_atomic(part / ENCODER / name, text)
         write_text_atomic(part / CARD, model_card(model, recipe, tokenizer))
         checksums = {name: checksum_file(part / name) for name in _decisive(part)}
-        write_json_atomic(part / HEAD, {"format": FORMAT, "version": VERSION, "sha256": checksums})
+        version = ONE_FILE_VERSION if frozen is None else VERSION
+        write_json_atomic(part / HEAD, {"format": FORMAT, "version": version, "sha256": checksums})
+
+
+def save_frozen(path: Path, model: ASR) -> bool:
+    """Write the weights that training never changes, for checkpoints to share; say if any are."""
+    names = _frozen_names(model)
+    if names:
+        tensors = {n: tensor for n, tensor in _plain_tensors(model).items() if n in names}
+        with atomic_path(path) as part:
+            save_file(tensors, part)
+    return bool(names)
 
 
 def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedModel:
@@ -98,7 +130,7 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
     tokenizer = Tokenizer.load(folder / TOKENS)
     tree = load_tree(folder / TREE, tokenizer.units) if (folder / TREE).exists() else None
     _compare_shapes(folder, version, recipe, len(tokenizer), tree)
-    tensors = _read_weights(folder / WEIGHTS, version, device)
+    tensors = _read_weights(folder, version, device)
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
         model = ASR(recipe.model, recipe.features, len(tokenizer), tree, folder / ENCODER)
     model.to(device).load_state_dict(tensors)
@@ -108,9 +140,12 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
 def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
     """Read a checkpoint's tensors, under today's names whatever version wrote them."""
     version, stated = _read_head(folder / HEAD)
-    if checksum_file(folder / WEIGHTS) != stated.get(WEIGHTS):
-        raise ArborvoxError(_changed(folder / WEIGHTS))
-    return _read_weights(folder / WEIGHTS, version, device)
+    for path in _weight_files(folder):
+        if checksum_file(path) != stated.get(path.name):
+            raise ArborvoxError(_changed(path))
+    if FROZEN in stated and not (folder / FROZEN).is_file():
+        raise ArborvoxError(_lacks(folder, FROZEN))
+    return _read_weights(folder, version, device)
 
 
 def find_checkpoint(place: Path) -> Path:
@@ -130,6 +165,14 @@ def _plain_tensors(model: ASR) -> dict[str, Tensor]:
     return {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
 
 
+def _frozen_names(model: ASR) -> set[str]:
+    return {f"encoder.{name}" for name in model.encoder.frozen_names()}
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    return [folder / WEIGHTS, *(path for path in (folder / FROZEN,) if path.is_file())]
+
+
 def recipe_version(folder: Path) -> int:
     """Return the version in which a checkpoint's recipe, and that of its run, is written."""
     return _read_head(folder / HEAD)[0]
@@ -144,7 +187,7 @@ def _decisive(folder: Path) -> list[str]:
 def _check_sizes(folder: Path) -> None:
     for name in (HEAD, *_decisive(folder)):
         path, limit = folder / name, MAX_MIB.get(name, 1)
-        if name != WEIGHTS and path.is_file() and path.stat().st_size > limit << 20:
+        if name not in (WEIGHTS, FROZEN) and path.is_file() and path.stat().st_size > limit << 20:
             raise ArborvoxError(f"{path} is larger than {limit} MiB, so it is none of ours.")
 
 
@@ -154,13 +197,12 @@ def _check_files(folder: Path) -> tuple[int, dict[str, str]]:
     required = (WEIGHTS, CONFIG, TOKENS)
     for name in required:
         if not (folder / name).is_file():
-            raise ArborvoxError(f"{folder} is not whole: there is no {name}; copy it again.")
+            raise ArborvoxError(_lacks(folder, name))
     found = {name: checksum_file(folder / name) for name in _decisive(folder)}
     promised = [WEIGHTS] if version == 1 else sorted({*required, *stated, *found})
     for name in promised:
         if name not in found:
-            shown = one_line(name)
-            raise ArborvoxError(f"{folder} is not whole: there is no {shown}; copy it again.")
+            raise ArborvoxError(_lacks(folder, name))
         if name not in stated:
             raise ArborvoxError(
                 f"{folder / name} does not belong to this checkpoint: {HEAD} has no checksum of "
@@ -168,7 +210,13 @@ def _check_files(folder: Path) -> tuple[int, dict[str, str]]:
             )
         if found[name] != stated[name]:
             raise ArborvoxError(_changed(folder / name))
+    if FROZEN in found:  # the weights are those of both files
+        found[WEIGHTS] = hashlib.sha256((found[WEIGHTS] + found[FROZEN]).encode()).hexdigest()
     return version, {name: checksum for name, checksum in found.items() if name != CONFIG}
+
+
+def _lacks(folder: Path, name: str) -> str:
+    return f"{folder} is not whole: there is no {one_line(name)}; copy it again."
 
 
 def _changed(path: Path) -> str:
@@ -196,17 +244,9 @@ def _compare_shapes(
 ) -> None:
     """Refuse a configuration that does not fit the weights, before memory is taken for either."""
     path = folder / WEIGHTS
-    try:
-        with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            stored = {
-                _name_today(name, version): tuple(part.get_shape()) for name, part in slices.items()
-            }
-            types = {part.get_dtype() for part in slices.values()}
-    except SafetensorError as error:
-        raise ArborvoxError(f"{path} is not a safetensors file ({one_line(str(error))}).") from None
-    if not types <= FLOAT_TYPES:
-        raise ArborvoxError(f"{path} holds {', '.join(sorted(types - FLOAT_TYPES))}, no weights.")
+    stored: dict[str, tuple[int, ...]] = {}
+    for file in _weight_files(folder):
+        stored |= {_name_today(name, version): shape for name, shape in _read_shapes(file).items()}
     config = recipe.model
     if config.encoder_layers + config.decoder_layers > len(stored):
         difference = f"it has {len(stored)} tensors, too few for so many layers"
@@ -217,6 +257,20 @@ def _compare_shapes(
             f"{path} does not fit {CONFIG} beside it ({difference}); "
             f"use the files of one checkpoint together."
         )
+
+
+def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Read the sizes of a file's tensors, which must be weights."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            types = {part.get_dtype() for part in slices.values()}
+    except SafetensorError as error:
+        raise ArborvoxError(f"{path} is not a safetensors file ({one_line(str(error))}).") from None
+    if not types <= FLOAT_TYPES:
+        raise ArborvoxError(f"{path} holds {', '.join(sorted(types - FLOAT_TYPES))}, no weights.")
+    return shapes
 
 
 def _difference(
@@ -247,15 +301,17 @@ def _name_today(name: str, version: int) -> str:
     return name
 
 
-def _read_weights(path: Path, version: int, device: torch.device | str) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = load_file(path, device=str(device))
-    broken = not_finite(tensors)
-    if broken:
-        raise ArborvoxError(
-            f"{path} is of no use: {broken} holds NaN or infinite numbers, as a training that "
-            f"diverged leaves them; take another checkpoint."
-        )
-    return {_name_today(name, version): tensor for name, tensor in tensors.items()}
+def _read_weights(folder: Path, version: int, device: torch.device | str) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for path in _weight_files(folder):
+        read = load_file(path, device=str(device))
+        if broken := not_finite(read):
+            raise ArborvoxError(
+                f"{path} is of no use: {broken} holds NaN or infinite numbers, as a training that "
+                f"diverged leaves them; take another checkpoint."
+            )
+        tensors |= {_name_today(name, version): tensor for name, tensor in read.items()}
+    return tensors
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from arborvox.config import Recipe, TrainConfig, load_resolved_recipe, show_recipe
 from arborvox.errors import ArborvoxError, one_line
 from arborvox.files import atomic_folder, read_json, write_json_atomic, write_text_atomic
-from arborvox.model.checkpoint import ENCODER, find_checkpoint, recipe_version
+from arborvox.model.checkpoint import ENCODER, FROZEN, find_checkpoint, recipe_version
 from arborvox.model.encoders.pretrained.base_model import is_of_model
 from arborvox.team import this_team
 from arborvox.typed_json import check_form
@@ -122,6 +122,7 @@ class RunFolder:
         self.checkpoints = root / "checkpoints"
         self.states = root / "state"
         self.data = root / "data"
+        self.frozen = self.data / FROZEN
         self.metrics = root / "metrics.jsonl"
         self.tensorboard = root / "tensorboard"
         self.curves = root / "curves.png"

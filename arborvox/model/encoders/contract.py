@@ -68,6 +68,10 @@ class SpeechEncoder(nn.Module, ABC):
         """List the parameters that do not start from chance: they may learn at another rate."""
         return []
 
+    def frozen_names(self) -> set[str]:
+        """Name the tensors of `state_dict` that training never changes."""
+        return set()
+
     @property
     def states_input(self) -> SpeechInput | None:
         """Describe states that training never changes, as an input to cache; None if all learns."""

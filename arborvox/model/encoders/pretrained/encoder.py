@@ -108,6 +108,11 @@ class PretrainedEncoder(StackedEncoder):
         """List the pretrained parameters that learn."""
         return [p for p in self.network.parameters() if p.requires_grad]
 
+    def frozen_names(self) -> set[str]:
+        """Name the pretrained parameters that never learn."""
+        frozen = {id(parameter) for parameter in self._frozen_parameters()}
+        return {name for name, parameter in self.named_parameters() if id(parameter) in frozen}
+
     @property
     def states_input(self) -> SpeechInput | None:
         """Describe the states of the part that does not learn, where there is one."""
