@@ -1,6 +1,6 @@
 """Keys and values that had another name: recipes are told the new one, checkpoints brought up.
 
-Raise `RECIPE_VERSION` together with the checkpoint's version when a key moves, and add a step.
+When a key moves, raise the checkpoint's versions, make the new one `RECIPE_VERSION`, add a step.
 """
 
 from typing import Any, TypeGuard
@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from arborvox.config.choices import InventoryUse, values_of
 from arborvox.config.corpus import CORPUS_SECTIONS, DEFAULT_KIND
 
-# The shape of resolved recipes as checkpoints hold them.
+# The version of checkpoints since which they hold resolved recipes in today's shape.
 RECIPE_VERSION = 2
 
 # A recipe's old key → the new one; of a section that was dissolved, the one its keys went to.
