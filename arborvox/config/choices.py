@@ -27,7 +27,15 @@ Check = Literal["auto", "headers", "decode"]
 # What is written, and the tree over it.
 Unit = Literal["char", "phone", "bpe"]
 TreeKind = Literal[
-    "huffman", "limited", "balanced", "random", "shuffled", "embedding", "phonetic", "questions"
+    "huffman",
+    "limited",
+    "balanced",
+    "random",
+    "shuffled",
+    "shuffled-phonetic",
+    "embedding",
+    "phonetic",
+    "questions",
 ]
 Weighting = Literal["language", "pooled"]
 ColorBy = Literal["language", "script", "sharing"]

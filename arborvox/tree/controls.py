@@ -8,6 +8,7 @@ import numpy as np
 from arborvox.tree.assembly import Tokens, assemble, split_repeatedly
 from arborvox.tree.code_tree import CodeTree
 from arborvox.tree.huffman import Count, HuffmanTree, exact_weights
+from arborvox.tree.phonetic import announce, phonetic_tree
 
 
 def balanced_tree(counts: Sequence[Count], units: Sequence[str] | None = None) -> CodeTree:
@@ -29,17 +30,28 @@ def shuffled_tree(
 
     Every code stays as long as it was, so what differs from Huffman's tree is who meets whom.
     """
-    huffman = HuffmanTree.from_counts(counts, units)
-    depths = huffman.depths()
+    return _with_others_beside("shuffled", HuffmanTree.from_counts(counts, units), counts, seed)
+
+
+def shuffled_phonetic_tree(
+    counts: Sequence[Count], units: Sequence[str], special: Sequence[str] = (), *, seed: int = 0
+) -> CodeTree:
+    """Do the same with the phonetic tree: its shape and code lengths without its phonetics."""
+    phonetic = announce(phonetic_tree(counts, units, special))
+    return _with_others_beside("shuffled-phonetic", phonetic, counts, seed)
+
+
+def _with_others_beside(kind: str, tree: CodeTree, counts: Sequence[Count], seed: int) -> CodeTree:
+    depths = tree.depths()
     moved: dict[int, int] = {}
     for depth in np.unique(depths):
         tokens = np.flatnonzero(depths == depth).tolist()
         moved.update(zip(tokens, _shuffled(tokens, seed), strict=True))
     left, right = (
         [child if child >= 0 else ~moved[~child] for child in side.tolist()]
-        for side in (huffman.left, huffman.right)
+        for side in (tree.left, tree.right)
     )
-    return assemble("shuffled", left, right, 0, exact_weights(counts), units)
+    return assemble(kind, left, right, 0, exact_weights(counts), tree.units)
 
 
 def _shuffled(tokens: Iterable[int], seed: int) -> list[int]:

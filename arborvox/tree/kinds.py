@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from arborvox.config.choices import TreeKind
 from arborvox.errors import ArborvoxError
 from arborvox.tree.code_tree import CodeTree
-from arborvox.tree.controls import balanced_tree, random_tree, shuffled_tree
+from arborvox.tree.controls import (
+    balanced_tree,
+    random_tree,
+    shuffled_phonetic_tree,
+    shuffled_tree,
+)
 from arborvox.tree.embedding import embedding_tree
 from arborvox.tree.huffman import Count, HuffmanTree
 from arborvox.tree.limited import limited_tree
@@ -53,6 +58,12 @@ TREES: dict[TreeKind, TreeBuilder] = {
     ),
     "shuffled": TreeBuilder(
         lambda source: shuffled_tree(source.counts, source.units, seed=source.seed),
+        drawn_by_lot=True,
+    ),
+    "shuffled-phonetic": TreeBuilder(
+        lambda source: shuffled_phonetic_tree(
+            source.counts, source.units, source.special, seed=source.seed
+        ),
         drawn_by_lot=True,
     ),
     "embedding": TreeBuilder(_by_vectors, needs_vectors=True),

@@ -20,6 +20,7 @@ from arborvox.tree import (
     read_embedding,
     shuffled_tree,
 )
+from arborvox.tree.controls import shuffled_phonetic_tree
 from arborvox.tree.embedding import EMBEDDING_TENSOR
 from arborvox.tree.measures import compare_trees, expected_code_length, explain_meeting
 
@@ -83,6 +84,19 @@ def test_shuffled_trees_have_other_neighbors() -> None:
     counts = list(range(1, 60))
     trees = [HuffmanTree.from_counts(counts), *(shuffled_tree(counts, seed=s) for s in (0, 1))]
     assert len({tuple(tree.codes()) for tree in trees}) == 3
+
+
+def test_shuffled_phonetic_trees_keep_shape_and_lengths_but_not_the_neighbors() -> None:
+    counts = list(range(1, len(PHONES) + 1))
+    phonetic = phonetic_tree(counts, PHONES, ["<eos>", "<unk>"]).tree
+    drawn = [
+        shuffled_phonetic_tree(counts, PHONES, ["<eos>", "<unk>"], seed=seed) for seed in (0, 1, 0)
+    ]
+    assert drawn[0] == drawn[2] != drawn[1]
+    for tree in drawn:
+        assert (tree.kind, tree.units) == ("shuffled-phonetic", phonetic.units)
+        assert tree.depths().tolist() == phonetic.depths().tolist()
+        assert tree.codes() != phonetic.codes()
 
 
 @pytest.mark.parametrize("size", [50, 1000])
