@@ -82,6 +82,12 @@ class TiedSoftmax(HierarchicalSoftmax):
         nn.init.uniform_(self.question, -bound, bound)
         nn.init.zeros_(self.deviation)
 
+    def train(self, mode: bool = True) -> "TiedSoftmax":
+        """Set the mode; weights are put together anew for the next search."""
+        self._kept = None
+        super().train(mode)
+        return self
+
     def held_parameters(self) -> list[nn.Parameter]:
         """Return the deviations, which a weight decay of their own holds down."""
         return [self.deviation]
@@ -124,6 +130,7 @@ class TiedSoftmax(HierarchicalSoftmax):
 
     def _learning(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows and the weight of the gates that are in the loss, in one type."""
+        self._kept = None
         return _in_one_type(h, self._tie(self.learning_asked, self.learning_deviating))
 
     def _tie(self, asked: Tensor, slots: Tensor) -> Tensor:
@@ -134,8 +141,10 @@ class TiedSoftmax(HierarchicalSoftmax):
 
     def _in_one_type(self, h: Tensor) -> tuple[Tensor, Tensor]:
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            self._kept = None
             return _in_one_type(h, self.gate_weight())
-        # A search asks again and again: what cannot have changed since is not made anew.
+        # A search asks again and again: what cannot have changed since is not made anew. Fused
+        # optimizers leave versions as they are, so whatever may come before a step ends it, too.
         state = tuple(
             mark
             for p in (self.question, self.deviation)

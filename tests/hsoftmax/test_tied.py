@@ -206,6 +206,28 @@ def test_a_unit_absent_from_training_gets_more_than_chance_by_its_questions_alon
     assert probability.mean() > 0.5  # chance is 1 / 8
 
 
+@pytest.mark.parametrize("unheard", [0.0, 0.6])
+@pytest.mark.parametrize("changes_mode", [True, False])
+def test_searches_see_what_a_fused_optimizer_did(unheard: float, changes_mode: bool) -> None:
+    """It leaves the versions of parameters as they are."""
+    case = {"V": 20, "D": 6, "N": 8, "unheard": unheard, "names": 3, "nameless": 0.3, "seed": 1}
+    layer = _layer({**case, "dtype": torch.float32, "training": True}, "numba")
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.5, fused=True)
+    h, targets = torch.randn(8, 6), layer.learning_tokens[torch.arange(8) % 2]
+    for _ in range(3):
+        optimizer.zero_grad()
+        layer.nll(h, targets).sum().backward()
+        optimizer.step()
+        layer.train(not changes_mode)
+        with torch.no_grad():
+            found, fresh = layer.topk(h, 3), TiedSoftmax(6, layer.tree)
+            fresh.load_state_dict(layer.state_dict())
+            wanted = fresh.eval().topk(h, 3)
+        layer.train()
+        assert torch.equal(found[1], wanted[1])
+        assert torch.allclose(found[0], wanted[0])
+
+
 def test_what_is_kept_between_searches_follows_the_weights() -> None:
     layer = _layer({"V": 9, "D": 5, "N": 1, "unheard": 0.0, "names": 2, "nameless": 0.0,
                     "dtype": torch.float32, "training": False, "seed": 1}, "numba")  # fmt: skip
