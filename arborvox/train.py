@@ -51,6 +51,7 @@ from arborvox.training.preparation import TrainingData, prepare_data
 from arborvox.training.ranks import Ranks, exchange_gradients, join_ranks
 from arborvox.training.records import Records, StepMeasures, live_line, read_records
 from arborvox.training.schedule import make_schedule, warn_of_long_warmup
+from arborvox.training.skipped import SkippedList
 from arborvox.training.state import (
     Evaluation,
     Progress,
@@ -111,8 +112,7 @@ class Trainer:
     ) -> None:
         self.recipe, self.config, self.run, self.data = recipe, recipe.train, run, data
         self.ranks, self.stop = ranks, stop
-        self.cache_warned = False
-        self.broken_shards: set[str] = set()
+        self.skipped = SkippedList(run.skipped)
         self.tokens = tokens
         self.tokenizer = Tokenizer.load(tokens)
         self.tree = load_tree(tree, self.tokenizer.units) if tree else None
@@ -284,7 +284,7 @@ class Trainer:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
-        self._note_skipped(group)
+        self.skipped.note(group, first=progress.unreadable == 0)
         progress.infeasible += int(sums[3])
         progress.unreadable += int(sums[4])
         progress.frames += int(sums[5])
@@ -441,23 +441,6 @@ class Trainer:
             for parameter in self.given:
                 parameter.requires_grad_(learns)
             self.network = self.ranks.wrap(self.model)
-
-    def _note_skipped(self, group: list[Batch]) -> None:
-        """List utterances that could not be read; warn of the first, and of a failing cache."""
-        problem = next((batch.cache_problem for batch in group if batch.cache_problem), "")
-        if problem and not self.cache_warned:
-            self.cache_warned = True
-            warn(f"Features cannot be cached, and are computed each time: {problem}.")
-        skipped = [entry for batch in group for entry in batch.skipped]
-        for reason in {why for _, why in skipped if why.startswith("shard ")} - self.broken_shards:
-            self.broken_shards.add(reason)
-            warn(f"{reason}; what it lacks is left out, see {self.run.skipped}.")
-        if skipped:
-            if self.progress.unreadable == 0:
-                warn(f"{skipped[0][0]}: {skipped[0][1]}; left out, see {self.run.skipped}.")
-            # One short line a write: ranks may append at the same time.
-            with self.run.skipped.open("a", encoding="utf-8") as file:
-                file.writelines(f"{name}\t{reason}\n" for name, reason in skipped)
 
     def _finish(self, records: Records | None) -> DevScore | None:
         """Average the best checkpoints into `final/`, or take the best alone if that is better."""
