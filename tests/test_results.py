@@ -25,7 +25,7 @@ FILES = sorted(RESULTS.glob("*.json"))
 README_SOURCES = {
     "Measured": [],
     "Four to seven hours of a language": ["languages"],
-    "Phones of languages never heard": ["ucla", "trees", "trees_trial"],
+    "Phones of languages never heard": ["ucla", "trees", "trees_trial", "trees_layers"],
     "Seven minutes of each language": ["common_voice", "common_voice_pretrained"],
 }
 
