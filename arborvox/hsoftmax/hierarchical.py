@@ -12,7 +12,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax.beam import Beam, PathBlocks, encode_blocks, topk_beam
 from arborvox.hsoftmax.contract import OutputLayer
 from arborvox.hsoftmax.dispatch import check_kernel, choose
-from arborvox.hsoftmax.pruned import RestrictedHierarchicalSoftmax
+from arborvox.hsoftmax.pruned import RestrictedHierarchicalSoftmax, prune
 from arborvox.hsoftmax.tables import TreeTables
 from arborvox.tree import CodeTree
 
@@ -90,6 +90,22 @@ class HierarchicalSoftmax(OutputLayer):
         self._check_hidden(h)
         h, weight = self._in_one_type(h)
         scores: Tensor = choose(self.kernel, h).log_probs(h, weight, self.tables)
+        return scores
+
+    def log_probs_of(self, h: Tensor, ids: NDArray[np.int64]) -> Tensor:
+        """Return log P of some tokens, rising `ids`: (N, D) -> (N, n), as `log_probs` has it.
+
+        Only the gates on their paths are computed: a tree needs no sum over all tokens.
+        """
+        self._check_hidden(h)
+        h, weight = self._in_one_type(h)
+        return self._scores_of(h, weight, self.tree, ids)
+
+    def _scores_of(
+        self, h: Tensor, weight: Tensor, tree: CodeTree, ids: NDArray[np.int64]
+    ) -> Tensor:
+        tables = TreeTables.of_pruned(prune(tree, ids)).to(h.device)
+        scores: Tensor = choose(self.kernel, h).log_probs(h, weight, tables)
         return scores
 
     def topk(self, h: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -63,6 +63,7 @@ class TiedSoftmax(HierarchicalSoftmax):
         self.deviation = nn.Parameter(torch.empty(int(ties.slots.max()) + 1, self.hidden_size))
         # What is in the loss differs from the whole tree only if units were added to what is heard.
         self.leaves_out = learning.tree.num_leaves < self.num_tokens
+        self.learning_tree = learning.tree
         self.learning_tables = TreeTables.of_tree(learning.tree) if self.leaves_out else self.tables
         places = np.full(self.num_tokens, -1, np.int64)
         places[learning.tokens] = np.arange(len(learning.tokens))
@@ -119,6 +120,20 @@ class TiedSoftmax(HierarchicalSoftmax):
         learned: Tensor = choose(self.kernel, rows).log_probs(rows, weight, self.learning_tables)
         scores = learned.new_full((len(h), self.num_tokens), LEFT_OUT)
         return scores.index_copy(1, self.learning_tokens, learned)
+
+    def log_probs_of(self, h: Tensor, ids: NDArray[np.int64]) -> Tensor:
+        """Return log P of some tokens, rising `ids`: (N, D) -> (N, n), as `log_probs` has it."""
+        if not self._is_learning_part:
+            return super().log_probs_of(h, ids)
+        self._check_hidden(h)
+        rows, weight = self._learning(h)
+        places = self.learning_places.cpu().numpy()[ids]
+        known = np.flatnonzero(places >= 0)
+        scores = weight.new_full((len(h), len(ids)), LEFT_OUT)
+        if not len(known):
+            return scores
+        learned = self._scores_of(rows, weight, self.learning_tree, places[known])
+        return scores.index_copy(1, torch.from_numpy(known).to(h.device), learned)
 
     def gate_weight(self) -> Tensor:
         """Return the weight of every gate, (V - 1, D)."""

@@ -1,10 +1,12 @@
 """The CTC branch: a second output layer over the frames, with the blank as its last token."""
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.config import ModelConfig
+from arborvox.hsoftmax import HierarchicalSoftmax
 from arborvox.model.kernels.ctc import CTCLoss
 from arborvox.model.kernels.dispatch import suits_kernel
 from arborvox.model.outputs import OUTPUTS, OutputRequest, make_output
@@ -12,6 +14,8 @@ from arborvox.tree import CodeTree
 
 # Between peaks a CTC model says blank: about half of all frames at four frames a step.
 BLANK_SHARE = 0.5
+# Beyond this share of the vocabulary, leaving out the other tokens costs more than it saves.
+MOST_OF_ALL = 0.5
 
 
 class CTC(nn.Module):
@@ -34,10 +38,10 @@ class CTC(nn.Module):
         self, encoded: Tensor, encoded_lens: Tensor, tokens: Tensor, token_lens: Tensor
     ) -> Tensor:
         """Return -log P(tokens) of each utterance, (B,); 0 where the frames cannot hold them."""
-        log_probs = self.log_probs(encoded)  # (B, T, V + 1)
+        log_probs, tokens, blank = self._scores(encoded, tokens)
         if suits_kernel("ctc", log_probs, dtype=torch.float32):
             losses: Tensor = CTCLoss.apply(  # type: ignore[no-untyped-call]
-                log_probs, tokens, encoded_lens, token_lens, self.blank
+                log_probs, tokens, encoded_lens, token_lens, blank
             )
             return losses
         return functional.ctc_loss(
@@ -45,10 +49,25 @@ class CTC(nn.Module):
             tokens.clamp(min=0),
             encoded_lens,
             token_lens,
-            blank=self.blank,
+            blank=blank,
             reduction="none",
             zero_infinity=True,
         )
+
+    def _scores(self, encoded: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Return log-probabilities, (B, T, n), and the places of tokens, -1 as padding, and blank.
+
+        The loss asks for a batch's own tokens only. A tree gives their probabilities without all
+        others; a softmax has to sum over all.
+        """
+        if isinstance(self.output, HierarchicalSoftmax) and encoded.device.type == "cpu":
+            ids = np.unique(np.append(tokens[tokens >= 0].numpy(), self.blank))
+            if len(ids) <= MOST_OF_ALL * self.output.num_tokens:
+                scores = self.output.log_probs_of(encoded.flatten(0, 1), ids)
+                places = torch.searchsorted(torch.from_numpy(ids), tokens)
+                places = places.masked_fill(tokens < 0, -1)
+                return scores.view(*encoded.shape[:2], -1), places, len(ids) - 1
+        return self.log_probs(encoded), tokens, self.blank
 
 
 def count_infeasible(encoded_lens: Tensor, tokens: Tensor, token_lens: Tensor) -> int:

@@ -146,6 +146,30 @@ def test_a_restricted_layer_is_the_whole_one_on_condition(kernel: str, case: dic
     _close(restrict(layer, living).log_probs(h)[:, living], wanted, case["dtype"])
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@LAWS
+@given(cases)
+def test_some_tokens_have_the_probabilities_and_gradients_that_they_have_among_all(
+    kernel: str, case: dict
+) -> None:
+    layer = _layer(case, kernel)
+    h, _ = _rows(case, layer)
+    ids = np.flatnonzero(np.random.default_rng(case["seed"]).random(case["V"]) < 0.4)
+    ids = ids if len(ids) else np.array([0])
+    found = []
+    for scores in (lambda x: layer.log_probs_of(x, ids), lambda x: layer.log_probs(x)[:, ids]):
+        rows = h.clone().requires_grad_()
+        layer.zero_grad()
+        made = scores(rows)
+        if made.requires_grad:
+            (made * torch.arange(1.0, len(ids) + 1, dtype=made.dtype)).sum().backward()
+        grads = [p.grad for p in (rows, layer.question, layer.deviation)]
+        found.append([made, *(torch.zeros(1) if g is None else g.clone() for g in grads)])
+    for some, among_all in zip(*found, strict=True):
+        if some.numel() > 1:
+            assert torch.allclose(some, among_all, atol=50 * DTYPES[case["dtype"]], rtol=1e-4)
+
+
 def test_deviations_start_at_0_and_are_held() -> None:
     tree = CodeTree([1, -1, -2], [2, -3, -4], [0.25] * 4, None, "questions", ("a", "b", "b"))
     layer = TiedSoftmax(8, tree)
