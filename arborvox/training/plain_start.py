@@ -6,7 +6,7 @@ wrong everywhere. A decoder without an alignment is a language model, and what i
 encoder has little to do with speech. Once labels and frames have found each other, all of them are
 what little data needs.
 
-Now and then a beginning goes astray: CTC leaves its blanks for labels in the wrong places, and does
+Now and then a beginning goes astray: CTC leaves its blanks, writes the wrong labels, and does
 not find out of that any more. Other first weights do, so they are drawn anew while there is time.
 """
 
