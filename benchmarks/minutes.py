@@ -48,7 +48,7 @@ def train_point(arguments: argparse.Namespace, start: str, minutes: str) -> Poin
         [] if start == "scratch" else put_on_pretrained(arguments.recipe, arguments.pretrained)
     )
     settings += [*ONE_MODEL, "augment.speeds=[1.0]"]
-    if arguments.cache is not None and start == "pretrained":
+    if arguments.cache is not None:
         settings.append(f"features.cache={json.dumps(str(arguments.cache))}")
     if minutes != ALL:
         settings.append(f"corpus.train_minutes={minutes}")
@@ -111,7 +111,7 @@ def main() -> None:
     )
     parser.add_argument("--starts", default=",".join(STARTS))
     parser.add_argument(
-        "--cache", type=Path, help="where states of the pretrained encoder are kept"
+        "--cache", type=Path, help="where features and states of the pretrained encoder are kept"
     )
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--json", type=Path)

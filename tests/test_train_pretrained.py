@@ -59,16 +59,19 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
         assert torch.equal(tensor, other[name]), name
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "silence"), [*((name, "none") for name in MODELS), ("whisper", "as-taught")]
+)
 def test_frozen_encoder_trains_resumes_and_decodes(
-    corpus: TinyCorpus, tmp_path: Path, name: str
+    corpus: TinyCorpus, tmp_path: Path, name: str, silence: str
 ) -> None:
     folder = save_model(name, tmp_path / "base")
-    train_corpus(recipe_on(folder, steps=4), corpus, tmp_path / "whole")
-    train_corpus(recipe_on(folder, steps=2), corpus, tmp_path / "halves")
+    short, whole = (recipe_on(folder, steps=steps, silence=silence) for steps in (2, 4))
+    train_corpus(whole, corpus, tmp_path / "whole")
+    train_corpus(short, corpus, tmp_path / "halves")
     before = weights_of(tmp_path / "halves", 2)
     folder.rename(tmp_path / "gone")  # what a run has begun with is in its checkpoints
-    train_corpus(recipe_on(folder, steps=4), corpus, tmp_path / "halves")
+    train_corpus(whole, corpus, tmp_path / "halves")
     after = weights_of(tmp_path / "whole", 4)
     assert_same(weights_of(tmp_path / "halves", 4), after)
     for tensor in after:
@@ -81,16 +84,22 @@ def test_frozen_encoder_trains_resumes_and_decodes(
 
 
 @pytest.mark.parametrize(
-    ("name", "precision"),
-    [("whisper", "fp32"), ("whisper", "bf16"), ("wavlm", "fp32"), ("w2v-bert", "fp32")],
+    ("name", "precision", "silence"),
+    [
+        ("whisper", "fp32", "none"),
+        ("whisper", "bf16", "as-taught"),
+        ("wavlm", "fp32", "none"),
+        ("w2v-bert", "fp32", "none"),
+    ],
 )
 def test_fine_tuning_is_exact_after_a_stop(
-    corpus: TinyCorpus, tmp_path: Path, name: str, precision: str
+    corpus: TinyCorpus, tmp_path: Path, name: str, precision: str, silence: str
 ) -> None:
     """The encoder rests, then learns at its own rate; layers are dropped and computed twice."""
     folder = save_model(name, tmp_path / "base")
     keys: dict[str, Any] = {
         "freeze": 1,
+        "silence": silence,
         "layer_drop": 0.3,
         "gradient_checkpointing": True,
         "train": {"freeze_steps": 2, "encoder_learning_rate": 1e-4, "precision": precision},

@@ -49,6 +49,7 @@ EncoderKind = Literal["conformer", "transformer", "pretrained"]
 TopKind = Literal["conformer", "transformer"]  # what may stand on a pretrained encoder
 FrozenPart = Literal["all", "none"]
 StateChoice = Literal["last", "upper", "mixture"]
+Silence = Literal["none", "as-taught"]  # behind what a pretrained encoder hears
 DecoderKind = Literal["transformer", "none"]
 OutputKind = Literal["softmax", "hierarchical", "tied"]
 Smoothing = Literal["leaves", "gates"]

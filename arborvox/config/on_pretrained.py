@@ -12,6 +12,7 @@ from arborvox.config.speech import FeaturesConfig
 # its states: letters are rarely shorter than 40 ms.
 ON_TOP: dict[str, Any] = {
     "model.layers": "upper",
+    "model.silence": "as-taught",
     "model.stride": 2,
     "model.width": 256,
     "model.heads": 4,

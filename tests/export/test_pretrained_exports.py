@@ -18,12 +18,17 @@ from arborvox.tokens.tokenizer import Tokenizer
 UNITS = ("<eos>", "<unk>", "a", "b", "c")
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_pretrained_encoder_says_the_same_in_an_export(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "silence"), [*((name, "none") for name in MODELS), ("whisper", "as-taught")]
+)
+def test_a_pretrained_encoder_says_the_same_in_an_export(
+    name: str, silence: str, tmp_path: Path
+) -> None:
     base = save_model(name, tmp_path / "base")
     model = {
         "size": "tiny", "encoder": "pretrained", "pretrained": str(base),
         "decoder": "none", "ctc": "softmax", "output": "softmax", "encoder_layers": 1,
+        "silence": silence,
     }  # fmt: skip
     recipe = validate_recipe({"name": "tiny", "model": model}, name="test")
     tokenizer = Tokenizer("char", UNITS, {"x-x": (1, 2, 3, 4, 5)})

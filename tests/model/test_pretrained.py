@@ -1,5 +1,6 @@
 """Pretrained encoders: their states are `transformers`' own, alone and in a batch."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,13 @@ from arborvox.model.encoders import make_input
 from arborvox.model.encoders.pretrained.attention import BLOCK_CELLS, attend_in_blocks
 from arborvox.model.encoders.pretrained.encoder import _join_neighbors
 from arborvox.model.encoders.pretrained.inputs import WhisperMel, slaney_bands
+from arborvox.model.encoders.pretrained.whisper import SILENCE_BELOW
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import CodeTree
 
 RATE = 16_000
+# Whisper too as it hears the silence that it was taught with.
+HEARD = [*((name, "none") for name in MODELS), ("whisper", "as-taught")]
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +97,12 @@ def test_states_are_those_of_transformers(folders: dict[str, Path], name: str) -
 
 
 @pytest.mark.parametrize("stride", [1, 3])
-@pytest.mark.parametrize("name", MODELS)
-def test_batch_changes_nothing(folders: dict[str, Path], name: str, stride: int) -> None:
+@pytest.mark.parametrize(("name", "silence"), HEARD)
+def test_batch_changes_nothing(
+    folders: dict[str, Path], name: str, silence: str, stride: int
+) -> None:
     """Alone or beside others, with garbage in the padding; Whisper's windows included."""
-    model = make_asr(folders[name], stride=stride)
+    model = make_asr(folders[name], stride=stride, silence=silence)
     pieces = [model.encoder.input(speech(s, i)) for i, s in enumerate((0.9, 0.03, 2.3, 0.4))]
     lens = torch.tensor([len(piece) for piece in pieces])
     padded = pad_sequence(pieces, batch_first=True, padding_value=1e4)
@@ -113,13 +119,15 @@ def test_batch_changes_nothing(folders: dict[str, Path], name: str, stride: int)
 
 
 @pytest.mark.parametrize("freeze", ["all", 1, 2])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "silence"), HEARD)
 def test_layers_that_learn_stand_on_kept_states_of_those_that_do_not(
-    folders: dict[str, Path], name: str, freeze: str | int
+    folders: dict[str, Path], name: str, silence: str, freeze: str | int
 ) -> None:
     """The same states come out, Whisper's windows included; and only what learns has gradients."""
-    heard = make_asr(folders[name], freeze=freeze, layers=[1, 2, 3]).encoder
-    given = make_asr(folders[name], freeze=freeze, layers=[1, 2, 3]).encoder
+    heard, given = (
+        make_asr(folders[name], freeze=freeze, layers=[1, 2, 3], silence=silence).encoder
+        for _ in range(2)
+    )
     pieces = [heard.input(speech(s, i)) for i, s in enumerate((0.9, 2.3, 0.4))]
     lens = torch.tensor([len(piece) for piece in pieces])
     frames = pad_sequence(pieces, batch_first=True)
@@ -158,6 +166,49 @@ def test_states_are_named_by_what_does_not_learn(folders: dict[str, Path]) -> No
     assert make_asr(folders["whisper"], freeze="none").encoder.states_input is None
 
 
+@pytest.mark.parametrize("num_states", [1, 5, 26])
+def test_silence_in_summary_is_near_the_silence_itself(
+    folders: dict[str, Path], num_states: int
+) -> None:
+    """And the same where each state of the summary stands for one: 26 + 16 + 8 are all 50."""
+    encoder = make_asr(folders["whisper"], layers="last", silence="as-taught").encoder
+    plain = make_asr(folders["whisper"], layers="last").encoder
+    frames = encoder.input(speech(2 * num_states / 100))
+    lens = torch.tensor([len(frames)])
+    silence = frames.max() - SILENCE_BELOW
+    whole = functional.pad(frames, (0, 0, 0, 120 - len(frames)), value=float(silence))
+    network = plain.network
+    with torch.no_grad():
+        found, found_lens = encoder.frozen_states(frames[None], lens)
+        short, _ = plain.frozen_states(frames[None], lens)
+        # Longer than its positions hold, so that its end is as silent as the rest.
+        x = network._convolve(whole[None], torch.tensor([120]))[:, :50]
+        x = x + network.model.embed_positions.weight
+        for number in range(3):
+            x = network.run_layer(number, x, None)
+        wanted = functional.layer_norm(network.finish(x), (WIDTH,))[0, :num_states]
+    assert int(found_lens) == num_states
+    error = (found[0, :num_states] - wanted).abs().max()
+    if num_states == 26:
+        assert error < 1e-5
+    assert error < 0.5 * (short[0] - wanted).abs().max()
+
+
+def test_silence_is_heard_where_a_family_was_taught_with_it(folders: dict[str, Path]) -> None:
+    heard = {
+        name: make_asr(folders[name], silence="as-taught").encoder.network.num_silent
+        for name in MODELS
+    }
+    assert heard.pop("whisper") > 0
+    assert set(heard.values()) == {0}
+    keys = set()
+    for silence in ("none", "as-taught"):
+        states = make_asr(folders["whisper"], silence=silence).encoder.states_input
+        assert states is not None
+        keys.add(states.key)
+    assert len(keys) == 2  # kept states of the one are no states of the other
+
+
 def test_joined_states_stand_side_by_side_and_the_last_is_filled_up() -> None:
     states = torch.arange(1.0, 11.0).view(1, 5, 2).repeat(2, 1, 1)
     joined, lens = _join_neighbors(states, torch.tensor([5, 2]), 3)
@@ -179,9 +230,12 @@ def test_whisper_bands_are_its_own_extractors(folders: dict[str, Path]) -> None:
         np.testing.assert_allclose(take(samples).numpy(), theirs, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["whisper", "wav2vec2", "w2v-bert"])
-def test_shortest_sound_gives_a_state(folders: dict[str, Path], name: str) -> None:
-    model = make_asr(folders[name])
+@pytest.mark.parametrize(
+    ("name", "silence"),
+    [("whisper", "none"), ("whisper", "as-taught"), ("wav2vec2", "none"), ("w2v-bert", "none")],
+)
+def test_shortest_sound_gives_a_state(folders: dict[str, Path], name: str, silence: str) -> None:
+    model = make_asr(folders[name], silence=silence)
     for samples in (speech(0.0001), np.zeros(800, np.float32)):
         frames = model.encoder.input(samples)
         assert len(frames) >= model.encoder.input.min_frames
@@ -284,10 +338,26 @@ def test_attention_in_blocks_is_attention(num_frames: int, dtype: torch.dtype) -
     assert weights is None
 
 
-def test_attention_in_blocks_leaves_padding_to_the_library() -> None:
+def test_attention_in_blocks_hears_keys_as_loud_as_their_bias_says() -> None:
+    """None of the padding, and a key twice for the logarithm of two."""
     query, key, value = (torch.randn(2, 3, 5, 8) for _ in range(3))
     bias = torch.zeros(2, 1, 1, 5)
     bias[1, ..., 3:] = float("-inf")
     found, _ = attend_in_blocks(Listener(), query, key, value, bias)
     alone, _ = attend_in_blocks(Listener(), query[1:], key[1:, :, :3], value[1:, :, :3], None)
     torch.testing.assert_close(found[1:], alone, rtol=0, atol=1e-6)
+    bias[0, ..., 4] = math.log(2.0)
+    found, _ = attend_in_blocks(Listener(), query, key, value, bias)
+    twice = torch.tensor([0, 1, 2, 3, 4, 4])
+    wanted, _ = attend_in_blocks(
+        Listener(), query[:1], key[:1, :, twice], value[:1, :, twice], None
+    )
+    torch.testing.assert_close(found[:1], wanted, rtol=0, atol=1e-6)
+
+
+def test_attention_in_blocks_leaves_masks_of_single_queries_to_the_library() -> None:
+    query, key, value = (torch.randn(2, 3, 5, 8) for _ in range(3))
+    mask = torch.zeros(2, 1, 5, 5).masked_fill(torch.ones(5, 5).triu(1).bool(), float("-inf"))
+    found, _ = attend_in_blocks(Listener(), query, key, value, mask)
+    wanted = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    torch.testing.assert_close(found, wanted.transpose(1, 2), rtol=0, atol=1e-6)

@@ -23,10 +23,11 @@ def attend_in_blocks(
 ) -> tuple[Tensor, Tensor | None]:
     """Attend as `transformers` asks for it, (B, H, T, D) -> (B, T, H, D) and no weights.
 
-    Where there is padding, or something learns, its own kernel does it.
+    Where queries have masks of their own, or something learns, its own kernel does it.
     """
     causal = getattr(module, "is_causal", True)  # as the library takes it
-    if attention_mask is not None or causal or query.requires_grad:
+    biases_keys = attention_mask is None or attention_mask.shape[1:3] == (1, 1)
+    if not biases_keys or causal or query.requires_grad:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         found: tuple[Tensor, None] = sdpa_attention_forward(
@@ -38,11 +39,16 @@ def attend_in_blocks(
     num_rows = query.shape[:2].numel()
     queries = (query * (width**-0.5 if scaling is None else scaling)).reshape(num_rows, -1, width)
     keys, values = (x.reshape(num_rows, num_keys, width) for x in (key, value))
+    bias: Tensor | None = None  # (B·H, 1, T)
+    if attention_mask is not None:
+        bias = attention_mask.expand(*query.shape[:2], 1, -1).reshape(num_rows, 1, num_keys)
     heard = torch.empty_like(queries)
     at_once = max(1, BLOCK_CELLS // (num_queries * num_keys))
     for start in range(0, num_rows, at_once):
         rows = slice(start, start + at_once)
         scores = torch.bmm(queries[rows], keys[rows].transpose(1, 2))
+        if bias is not None:
+            scores += bias[rows]
         torch.bmm(scores.softmax(dim=-1), values[rows], out=heard[rows])
     return heard.view(query.shape).transpose(1, 2), None
 

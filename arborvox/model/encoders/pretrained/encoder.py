@@ -54,6 +54,8 @@ class PretrainedEncoder(StackedEncoder):
         self._base = open_base_model(config.pretrained, home)
         self._is_given = home is not None
         self.network = _family(self._base)(self._base)
+        if config.silence == "as-taught":
+            self.network.hear_silence()
         self.state_s = self.network.frames_a_state * self.input.frame_s * config.stride
         self.description = (
             f"{self._base.name} ({self._base.family}, {len(self.network.layers)} layers of width "
@@ -123,6 +125,8 @@ class PretrainedEncoder(StackedEncoder):
         kept = ",".join(map(str, self._kept))
         if self._num_raw:
             kept += f"+{self._lower}"
+        if self.network.num_silent:
+            kept += f"|{self.network.num_silent} silent"
         return StatesInput(
             of=self.input,
             frames_a_state=self.network.frames_a_state,
@@ -168,8 +172,8 @@ class PretrainedEncoder(StackedEncoder):
         """
         longest = x.shape[1] if is_exported() else int(lens.max())
         most = self.network.max_frames
-        if most is not None:
-            most //= self.network.frames_a_state // a_state
+        if most is not None and a_state == 1:
+            most = most // self.network.frames_a_state + self.network.num_silent
         # Who runs an exported graph gives it no more than the network can hear at once.
         if is_exported() or most is None or longest <= most:
             return run(x[:, :longest], lens)
@@ -197,7 +201,9 @@ class PretrainedEncoder(StackedEncoder):
             x = self._run_layer(number - 1, x, context)
             if number in self._kept:
                 states.append(self._normalized(number, x))
-        return torch.cat([*states, *[x.float()] * self._num_raw], dim=-1), lens
+        found = torch.cat([*states, *[x.float()] * self._num_raw], dim=-1)
+        # Layers above are to hear the silence, too.
+        return (found, lens) if self._num_raw else self._without_silence(found, lens)
 
     def _upper_states(self, states: Tensor, lens: Tensor) -> States:
         """Turn what `frozen_states` gave into the chosen states, all normalized."""
@@ -211,7 +217,11 @@ class PretrainedEncoder(StackedEncoder):
                 x = self._run_layer(number - 1, x, context)
             if number in self.chosen:
                 above.append(self._normalized(number, x))
-        return torch.cat([below, *above], dim=-1), lens
+        return self._without_silence(torch.cat([below, *above], dim=-1), lens)
+
+    def _without_silence(self, states: Tensor, lens: Tensor) -> States:
+        silent = self.network.num_silent
+        return states[:, : states.shape[1] - silent], lens - silent
 
     def _normalized(self, number: int, x: Tensor) -> Tensor:
         state = self.network.finish(x) if number == len(self.network.layers) else x

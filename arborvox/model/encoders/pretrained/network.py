@@ -24,6 +24,7 @@ class PretrainedNetwork(nn.Module, ABC):
     width: int
     frames_a_state: int  # of the input
     max_frames: int | None = None  # what it can hear at once, where that is not any length
+    num_silent = 0  # states of silence that stand behind an utterance's own
     prefixes: tuple[str, ...]  # what may stand before a weight's name, longest first
 
     @classmethod
@@ -36,9 +37,15 @@ class PretrainedNetwork(nn.Module, ABC):
     def layers(self) -> nn.ModuleList:
         """Return the layers, lowest first."""
 
+    def hear_silence(self) -> None:
+        """Hear the silence behind each utterance that the family was taught with: mostly none."""
+
     @abstractmethod
     def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the first layer reads, (B, T, M), (B,) -> (B, T', D), (B,)."""
+        """Return what the first layer reads, (B, T, M), (B,) -> (B, T', D), (B,).
+
+        Each utterance ends with its `num_silent` states of silence.
+        """
 
     @abstractmethod
     def context(self, x: Tensor, lens: Tensor) -> Any:

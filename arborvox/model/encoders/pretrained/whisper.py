@@ -1,4 +1,11 @@
-"""Whisper's encoder on an utterance's own length, instead of 30 seconds of mostly silence."""
+"""Whisper's encoder on an utterance's own length, instead of 30 seconds of mostly silence.
+
+It was taught with that silence, though, and its states are others without it: the shorter an
+utterance, the more. So it can be given the silence in summary: some states of it right behind the
+utterance, and a few that stand for all the rest, each heard as if it were as many as it stands for.
+"""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +15,17 @@ from arborvox.model.encoders.pretrained.base_model import BaseModel
 from arborvox.model.encoders.pretrained.inputs import WhisperMel
 from arborvox.model.encoders.pretrained.network import PretrainedNetwork, build, key_bias
 from arborvox.model.encoders.stack import padded_frames
+
+NEAR_SILENCE = 16  # states right behind an utterance
+FAR_SILENCE = 8  # and those that stand for all that follow
+SILENCE_BELOW = 2.0  # the loudest band: 80 dB in the unit of Whisper's bands
+
+
+class _Places(NamedTuple):
+    """Where the states of an utterance and its silence stand in Whisper's 30 seconds."""
+
+    position: Tensor  # (B, T')
+    stands_for: Tensor  # (B, T'), 0 where there is nothing
 
 
 class WhisperNetwork(PretrainedNetwork):
@@ -31,6 +49,10 @@ class WhisperNetwork(PretrainedNetwork):
         layers: nn.ModuleList = self.model.layers
         return layers
 
+    def hear_silence(self) -> None:
+        """Hear what is left of 30 seconds behind each utterance, in summary."""
+        self.num_silent = NEAR_SILENCE + FAR_SILENCE
+
     @classmethod
     def make_input(cls, base: BaseModel) -> WhisperMel:
         """Return the bands that the model's own feature extractor gives."""
@@ -43,19 +65,54 @@ class WhisperNetwork(PretrainedNetwork):
         )
 
     def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
-        """Convolve and add positions, (B, T, M), (B,) -> (B, T', D), (B,)."""
+        """Convolve and add positions, (B, T, M), (B,) -> (B, T', D), (B,), silence included."""
+        if self.num_silent:
+            return self._embed_with_silence(frames, lens)
+        x = self._convolve(frames, lens)
+        lens = torch.div(lens + 1, 2, rounding_mode="floor")
+        return x + self.model.embed_positions.weight[: x.shape[1]], lens
+
+    def _embed_with_silence(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
+        padded = padded_frames(frames, lens)
+        silence = frames.masked_fill(padded, -torch.inf).amax((1, 2), keepdim=True) - SILENCE_BELOW
+        # So many that one more state than is near hears nothing but silence.
+        more = self.frames_a_state * (NEAR_SILENCE + 2)
+        frames = functional.pad(frames, (0, 0, 0, more))
+        frames = torch.where(padded_frames(frames, lens), silence, frames)
+        x = self._convolve(frames, lens + more)
+        x = functional.pad(x, (0, 0, 0, FAR_SILENCE - 2))
+        lens = torch.div(lens + 1, 2, rounding_mode="floor") + self.num_silent
+        # All silence that is not near sounds like the first of it.
+        index = torch.arange(x.shape[1], device=x.device).minimum((lens - FAR_SILENCE)[:, None])
+        x = x.gather(1, index[:, :, None].expand_as(x))
+        return x + self.model.embed_positions.weight[self._places(x, lens).position], lens
+
+    def _convolve(self, frames: Tensor, lens: Tensor) -> Tensor:
+        """Run both convolutions, (B, T, M), (B,) -> (B, T', D)."""
         dtype = self.model.layer_norm.weight.dtype
         frames = frames.masked_fill(padded_frames(frames, lens), 0.0).to(dtype)
         x = functional.gelu(self.model.conv1(frames.transpose(1, 2)))  # (B, D, T)
         # The edge of an utterance looks like zeros to the second convolution as well.
         x = x.masked_fill(padded_frames(frames, lens).transpose(1, 2), 0.0)
-        x = functional.gelu(self.model.conv2(x)).transpose(1, 2)  # (B, T', D)
-        lens = torch.div(lens + 1, 2, rounding_mode="floor")
-        return x + self.model.embed_positions.weight[: x.shape[1]], lens
+        return functional.gelu(self.model.conv2(x)).transpose(1, 2)  # (B, T', D)
+
+    def _places(self, x: Tensor, lens: Tensor) -> _Places:
+        """Place states of (B, T', D), of which each utterance's last ones are its silence."""
+        most = self.max_frames // self.frames_a_state
+        index = torch.arange(x.shape[1], device=x.device)
+        first_far = (lens - FAR_SILENCE)[:, None]
+        each = (most - first_far).clamp(min=0) / FAR_SILENCE  # positions a far state stands for
+        far = index - first_far
+        position = torch.where(far < 0, index, first_far + ((far + 0.5) * each).long())
+        stands_for = torch.where(far < 0, torch.ones_like(each), each)
+        is_there = (index < lens[:, None]) & (position < most)
+        return _Places(position.clamp(max=most - 1), stands_for * is_there)
 
     def context(self, x: Tensor, lens: Tensor) -> Tensor | None:
         """Return the bias of the keys."""
-        return key_bias(lens, x)
+        if not self.num_silent:
+            return key_bias(lens, x)
+        return self._places(x, lens).stands_for.log().to(x.dtype)[:, None, None, :]
 
     def run_layer(self, number: int, x: Tensor, context: Tensor | None) -> Tensor:
         """Run one layer, (B, T', D) -> (B, T', D)."""
