@@ -5,7 +5,7 @@
 One model from scratch and one on a pretrained encoder for each number of minutes, tested on all of
 the test set. The number of steps grows with the root of the minutes; from scratch there are twice
 as many, because such a model first has to learn to hear. What is done is kept: run it again to go
-on.
+on. With --add, what the file of figures has of the other start stays in table and picture.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from arborvox.config import put_on_pretrained
 from arborvox.pipeline.experiment import run_experiment
 from arborvox.report.document import Cell, Table
 from arborvox.report.experiment_report import NUMBERS_NAME
+from arborvox.report.results import read_table
 
 ALL = "all"
 STARTS = {"scratch": "from scratch", "pretrained": "on a pretrained encoder"}
@@ -33,7 +34,6 @@ class Point:
     """One model: how it started, what it was trained on, and its errors."""
 
     start: str
-    minutes: str  # as it was asked for
     trained_min: float
     steps: int
     rate: float  # CER, pooled, in %
@@ -61,7 +61,28 @@ def train_point(arguments: argparse.Namespace, start: str, minutes: str) -> Poin
     low, high = map(float, pooled["note"].split("–"))
     stats = json.loads((out / "prepare" / "stats.json").read_text())
     trained_min = sum(sets["train"]["hours"] for sets in stats["languages"].values()) * 60
-    return Point(start, minutes, trained_min, steps, float(pooled["text"]), low, high)
+    return Point(start, trained_min, steps, float(pooled["text"]), low, high)
+
+
+def tabulate(points: list[Point]) -> Table:
+    """Return a row for each model, those of as many minutes together."""
+    rows: list[tuple[Cell, ...]] = []
+    for p in sorted(points, key=lambda p: (round(p.trained_min), list(STARTS).index(p.start))):
+        rate = Cell(f"{p.rate:.1f}", f"{p.low:.1f}–{p.high:.1f}")
+        words = (f"{p.trained_min:.0f}", STARTS[p.start], f"{p.steps:,}")
+        rows.append((*map(Cell, words), rate))
+    return Table(header=("minutes", "encoder", "steps", "CER, %"), rows=tuple(rows))
+
+
+def read_points(path: Path, starts: list[str]) -> list[Point]:
+    """Read the points of some starts back from a file of figures."""
+    points = []
+    for minutes, start, steps, rate in read_table(path, "minutes").rows:
+        name = next(name for name, label in STARTS.items() if label == start.text)
+        low, high = map(float, rate.note.split("–"))
+        taken = int(steps.text.replace(",", ""))
+        points.append(Point(name, float(minutes.text), taken, float(rate.text), low, high))
+    return [point for point in points if point.start in starts]
 
 
 def draw(points: list[Point], path: Path, title: str) -> None:
@@ -115,23 +136,26 @@ def main() -> None:
     )
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--add", action="store_true", help="keep what --json has of a start that is not asked for"
+    )
     arguments = parser.parse_args()
+    if arguments.add and arguments.json is None:
+        parser.error("--add needs --json")
     points = [
         train_point(arguments, start, minutes)
         for minutes in arguments.minutes.split(",")
         for start in arguments.starts.split(",")
     ]
-    rows: list[tuple[Cell, ...]] = []
-    for p in points:
-        rate = Cell(f"{p.rate:.1f}", f"{p.low:.1f}–{p.high:.1f}")
-        words = (f"{p.trained_min:.0f}", STARTS[p.start], f"{p.steps:,}")
-        rows.append((*map(Cell, words), rate))
-    table = Table(header=("minutes", "encoder", "steps", "CER, %"), rows=tuple(rows))
+    if arguments.add:
+        others = [start for start in STARTS if start not in arguments.starts.split(",")]
+        points += read_points(arguments.json, others)
+    table = tabulate(points)
     print_table(table)
     if arguments.picture is not None:
         draw(points, arguments.picture, "What the next minutes are worth")
     if arguments.json is not None:
-        publish(arguments.json, {"minutes": table})
+        publish(arguments.json, {"minutes": table}, add=arguments.add)
 
 
 if __name__ == "__main__":

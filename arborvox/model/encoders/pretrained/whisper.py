@@ -36,6 +36,7 @@ class WhisperNetwork(PretrainedNetwork):
 
     prefixes = ("model.encoder.", "encoder.")
     frames_a_state = 2
+    max_frames: int
 
     def __init__(self, base: BaseModel) -> None:
         super().__init__()
