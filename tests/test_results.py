@@ -25,9 +25,13 @@ FILES = sorted(RESULTS.glob("*.json"))
 README_SOURCES = {
     "Measured": [],
     "Four to seven hours of a language": ["languages"],
-    "Phones of languages never heard": ["ucla", "trees", "trees_trial", "trees_layers"],
-    "Seven minutes of each language": ["common_voice", "common_voice_pretrained"],
-}
+    "Phones of languages never heard": [
+        "ucla", "ucla_pretrained", "trees", "trees_trial", "trees_layers",
+    ],
+    "Seven minutes of each language": [
+        "common_voice", "common_voice_pretrained", "common_voice_all_pretrained",
+    ],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
