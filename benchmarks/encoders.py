@@ -1,11 +1,12 @@
 """Seconds of audio a second through pretrained encoders, ours beside `transformers`' own loop.
 
   python benchmarks/encoders.py --threads 1
-  python benchmarks/encoders.py --model whisper-base --seconds 5
+  python benchmarks/encoders.py --model whisper-base --seconds 5 --json results/encoders.json
 
 Sizes are those of published models, weights are random. Forward: features and states of all layers
 in bf16. Training: one fine-tuning step of all pretrained weights, bf16 with fp32 master weights.
 The peer gets its own feature extractor, attention kernel and bf16, and all utterances in a call.
+Whisper hears silence behind each utterance, as recipes have it; the peer hears all of its 30 s.
 """
 
 import argparse
@@ -19,14 +20,17 @@ import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
-from timing import describe_machine, interleave
+from publishing import tell
+from timing import interleave
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.model.asr import ASR
+from arborvox.report.document import Cell, Table
 
 RATE = 16_000
+HEADER = ("model", "utterances", "what", "ours", "transformers", "ratio")
 LARGE = {
     "hidden_size": 1024,
     "num_hidden_layers": 24,
@@ -86,7 +90,7 @@ def our_forward(folder: Path, speech: list[NDArray[np.float32]]) -> Callable[[],
     """Return what the cache of states does: utterances one by one in bf16."""
     model = build(folder, freeze="all")
     model.encoder.bfloat16()
-    model.encoder.pack()
+    model.encoder.pack(alone=True)
 
     @torch.inference_mode()
     def run() -> object:
@@ -114,7 +118,8 @@ def our_step(folder: Path, speech: list[NDArray[np.float32]]) -> Callable[[], ob
 def build(folder: Path, **keys: Any) -> ASR:
     """Build our encoder with nothing on top."""
     settings = {"encoder": "pretrained", "pretrained": str(folder), "encoder_layers": 0}
-    config = ModelConfig.model_validate({**settings, "output": "softmax", **keys})
+    settings |= {"silence": "as-taught", "output": "softmax"}
+    config = ModelConfig.model_validate({**settings, **keys})
     model = ASR(config, FeaturesConfig(), 100, None).eval()
     model.encoder.load_start()
     return model
@@ -146,8 +151,11 @@ def their_run(
     return run
 
 
-def compare(name: str, seconds: float, count: int, budget_s: float, *, learn: bool) -> None:
-    """Print one row for each direction."""
+def compare(
+    name: str, seconds: float, count: int, budget_s: float, *, learn: bool
+) -> list[tuple[Cell, ...]]:
+    """Return one row for each direction: seconds of audio a second."""
+    rows = []
     config_class, model_class, _, settings = MODELS[name]
     torch.manual_seed(0)
     speech = make_speech(seconds, count)
@@ -166,11 +174,10 @@ def compare(name: str, seconds: float, count: int, budget_s: float, *, learn: bo
                 clock=time.process_time,
             )
             speeds = {who: audio_s / timing.median_s for who, timing in times.items()}
-            print(
-                f"{name:<14}{count} x {seconds:g} s{what:>12}{speeds['ours']:>10.1f}"
-                f"{speeds['theirs']:>15.1f}{speeds['ours'] / speeds['theirs']:>8.2f}",
-                flush=True,
-            )
+            figures = (*speeds.values(), speeds["ours"] / speeds["theirs"])
+            words = (name, f"{count} of {seconds:g} s", what)
+            rows.append(tuple(map(Cell, (*words, *(f"{figure:.3g}" for figure in figures)))))
+    return rows
 
 
 def main() -> None:
@@ -182,16 +189,19 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--budget-s", type=float, default=20.0, help="time for each row")
     parser.add_argument("--forward-only", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     transformers.utils.logging.set_verbosity_error()
-    print(", ".join(f"{name} {value}" for name, value in describe_machine().items()))
-    print(f"{options.threads} threads, processor time; seconds of audio a second")
-    print(f"{'':<40}{'ours':>10}{'transformers':>15}{'ratio':>8}")
-    for name in options.model or list(MODELS):
-        for seconds in options.seconds or [2.0, 10.0]:
-            learn = not options.forward_only
-            compare(name, seconds, options.count, options.budget_s, learn=learn)
+    rows = [
+        row
+        for name in options.model or list(MODELS)
+        for seconds in options.seconds or [2.0, 10.0]
+        for row in compare(
+            name, seconds, options.count, options.budget_s, learn=not options.forward_only
+        )
+    ]
+    tell({"encoders": Table(HEADER, tuple(rows))}, options.json)
 
 
 if __name__ == "__main__":
