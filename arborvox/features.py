@@ -205,16 +205,23 @@ class FeatureCache:
     def get(self, recording: HasBytes, variant: str, compute: Callable[[], Tensor]) -> Tensor:
         """Return the stored features of a variant ("start:duration:speed"), or make and store."""
         path = self.path(recording, variant)
-        # A file torn by a power cut is as good as a missing one.
-        with contextlib.suppress(OSError, ValueError, EOFError):
-            # Mapped, and a write would go to a copy.
-            return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
+        stored = self.load(path)
+        if stored is not None:
+            return stored
         features = compute()
         try:
             _store(path, features.numpy())
         except OSError as error:
             self.problem = f"{error.strerror or error} ({path.parent})"
         return features
+
+    def load(self, path: Path) -> Tensor | None:
+        """Map the features of a file; None where there are none."""
+        # A file torn by a power cut is as good as a missing one.
+        with contextlib.suppress(OSError, ValueError, EOFError):
+            # Mapped, and a write would go to a copy.
+            return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
+        return None
 
     def path(self, recording: HasBytes, variant: str) -> Path:
         """Return where the features of a variant are, or would be; reads the audio's bytes."""

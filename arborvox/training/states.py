@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from arborvox import audio
 from arborvox.console import progress, say
@@ -34,6 +36,21 @@ PIECE_S = 60.0  # of audio, that a process is given at once
 
 
 @dataclass(frozen=True)
+class StatesWork:
+    """A table to be heard at one speed."""
+
+    table: UtteranceTable
+    speed: float
+    missing: NDArray[np.int64]  # rows that have no states yet
+
+    @property
+    def missing_s(self) -> float:
+        """Seconds of speech that are still to be encoded."""
+        durations_s = self.table.columns["duration_s"][self.missing]
+        return float(durations_s.sum(dtype=np.float64)) / self.speed
+
+
+@dataclass(frozen=True)
 class Written:
     """What became of one piece of the work."""
 
@@ -50,7 +67,7 @@ class StatesWriter:
     device: torch.device
     cache: FeatureCache
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def read(self, order: Order) -> Written:
         """Make sure that the states of some utterances are there; unreadable ones have none."""
         for row, speed in zip(order.rows, order.speeds, strict=True):
@@ -84,12 +101,19 @@ def keep_states(
     assert states_input is not None
     states_input.key += f"|{precision}"
     if ranks.first:
-        work = [(data.train, speed) for speed in speeds] + [(data.dev, 1.0)]
         cache = FeatureCache(folder, states_input.key)
-        _check_room(work, states_input, folder, cache)
-        writer = _make_writer(data, encoder, cache, precision, ranks)
-        for table, speed in work:
-            _write_states(replace(writer, reader=BatchReader(table, data.input)), speed, stop)
+        work = [
+            _find_work(table, speed, cache, stop)
+            for table, speed in [*((data.train, speed) for speed in speeds), (data.dev, 1.0)]
+        ]
+        _check_room(work, states_input, folder)
+        # Without work there is no copy of the encoder and no other process.
+        missing = [each for each in work if len(each.missing)]
+        if missing:
+            writer = _make_writer(data, encoder, cache, precision, ranks)
+            for each in missing:
+                reader = BatchReader(each.table, data.input)
+                _write_states(replace(writer, reader=reader), each, stop)
     ranks.wait()
     encoder.take_states()
     return replace(data, input=states_input, cache=str(folder))
@@ -111,26 +135,36 @@ def _make_writer(
     return StatesWriter(BatchReader(data.train, data.input), encoder, ranks.device, cache)
 
 
-def _check_room(
-    work: Sequence[tuple[UtteranceTable, float]],
-    states_input: SpeechInput,
-    folder: Path,
-    cache: FeatureCache,
-) -> None:
+def _find_work(
+    table: UtteranceTable, speed: float, cache: FeatureCache, stop: StopRequest
+) -> StatesWork:
+    """Look which utterances have no states yet; the same piece listed twice is encoded once."""
+    missing: dict[str, int] = {}
+    with progress(f"looking for the encoder's states, speed {speed:g}", len(table)) as advance:
+        for row in range(len(table)):
+            utterance = table[row]
+            with contextlib.suppress(audio.AudioProblem, OSError):  # named when training hears it
+                path = cache.path(utterance.audio, utterance.variant(speed))
+                if path.name not in missing and cache.load(path) is None:
+                    missing[path.name] = row
+            advance()
+            if stop.asked:
+                raise KeyboardInterrupt
+    return StatesWork(table, speed, np.array(sorted(missing.values()), np.int64))
+
+
+def _check_room(work: Sequence[StatesWork], states_input: SpeechInput, folder: Path) -> None:
     """Say how much the states take, and refuse what the disk cannot hold."""
     bytes_a_second = states_input.width * BYTES_A_NUMBER / states_input.frame_s
-    audio_s = sum(table.duration_s / speed for table, speed in work)
+    audio_s = sum(each.table.duration_s / each.speed for each in work)
+    missing_bytes = sum(each.missing_s for each in work) * bytes_a_second
     say(
         f"frozen encoder: states of {audio_s / 3600:.2f} h of speech, all speeds together, take "
         f"{audio_s * bytes_a_second / GIGA:.2f} GB in {folder}; "
-        "what is there already is not computed again"
+        f"{missing_bytes / GIGA:.2f} GB of that are missing"
     )
     folder.mkdir(parents=True, exist_ok=True)
     free_bytes = shutil.disk_usage(folder).free
-    if audio_s * bytes_a_second <= free_bytes:
-        return
-    # Only here: it reads all of the audio.
-    missing_bytes = _missing_s(work, cache) * bytes_a_second
     if missing_bytes > free_bytes:
         raise ArborvoxError(
             f"The encoder's states need {missing_bytes / GIGA:.1f} GB more, but {folder} has "
@@ -139,27 +173,13 @@ def _check_room(
         )
 
 
-def _missing_s(work: Sequence[tuple[UtteranceTable, float]], cache: FeatureCache) -> float:
-    """Count the speech whose states are not there yet; the same piece listed twice counts once."""
-    missing: dict[Path, float] = {}
-    for table, speed in work:
-        for row in range(len(table)):
-            utterance = table[row]
-            with contextlib.suppress(audio.AudioProblem, OSError):  # it will have no states
-                path = cache.path(utterance.audio, utterance.variant(speed))
-                if not path.exists():
-                    missing[path] = utterance.duration_s / speed
-    return sum(missing.values())
-
-
-def _write_states(writer: StatesWriter, speed: float, stop: StopRequest) -> None:
-    """Encode a table at one speed; whoever asks to stop finds later what was done until then."""
-    table = writer.reader.table
+def _write_states(writer: StatesWriter, work: StatesWork, stop: StopRequest) -> None:
+    """Encode what is missing; whoever asks to stop finds later what was done until then."""
     # A graphics card is not shared with processes that were forked.
     workers = count_cores() if writer.device.type == "cpu" else 0
     with (
-        progress(f"encoder's states, speed {speed:g}", len(table)) as advance,
-        contextlib.closing(load_batches(writer, _orders(table, speed), workers)) as pieces,
+        progress(f"encoder's states, speed {work.speed:g}", len(work.missing)) as advance,
+        contextlib.closing(load_batches(writer, _orders(work), workers)) as pieces,
     ):
         for written in pieces:
             if written.problem:
@@ -172,6 +192,6 @@ def _write_states(writer: StatesWriter, speed: float, stop: StopRequest) -> None
                 raise KeyboardInterrupt
 
 
-def _orders(table: UtteranceTable, speed: float) -> Iterator[Order]:
-    for order in plain_orders(table, PIECE_S):
-        yield replace(order, speeds=(speed,) * len(order.rows))
+def _orders(work: StatesWork) -> Iterator[Order]:
+    for order in plain_orders(work.table, PIECE_S, chosen=work.missing):
+        yield replace(order, speeds=(work.speed,) * len(order.rows))

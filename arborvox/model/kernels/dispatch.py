@@ -10,7 +10,7 @@ from arborvox.kernels.devices import KERNEL_ON
 
 # What each computes in one pass over memory; without it the network computes the same by torch.
 KERNELS = {
-    "relative_attention": "the encoder's self-attention with relative positions",
+    "relative_attention": "self-attention with relative positions, and softmax of frozen encoders",
     "feed_forward": "bias, SiLU and dropout between two linear layers",
     "depthwise": "the depthwise convolution over time",
     "dropout": "the random mask of all other dropout",

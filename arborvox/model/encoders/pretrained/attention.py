@@ -9,8 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from arborvox.model.kernels.dispatch import suits_kernel
+from arborvox.model.kernels.scores import softmax_in_place
+
 IN_BLOCKS = "arborvox-in-blocks"
 BLOCK_CELLS = 500_000  # scores at once
+# What the library may ask for by name; nothing is dropped where nothing learns.
+KNOWN = {"scaling", "dropout", "position_bias"}
 
 
 def attend_in_blocks(
@@ -23,11 +28,13 @@ def attend_in_blocks(
 ) -> tuple[Tensor, Tensor | None]:
     """Attend as `transformers` asks for it, (B, H, T, D) -> (B, T, H, D) and no weights.
 
-    Where queries have masks of their own, or something learns, its own kernel does it.
+    Where queries have masks of their own, something learns, or more is asked for than is known
+    here, its own kernel does it.
     """
     causal = getattr(module, "is_causal", True)  # as the library takes it
     biases_keys = attention_mask is None or attention_mask.shape[1:3] == (1, 1)
-    if not biases_keys or causal or query.requires_grad:
+    asked = {name for name, value in others.items() if value is not None and value is not False}
+    if not biases_keys or causal or query.requires_grad or not asked <= KNOWN:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         found: tuple[Tensor, None] = sdpa_attention_forward(
@@ -35,22 +42,41 @@ def attend_in_blocks(
         )
         return found
     scaling = others.get("scaling")
+    scaling = query.shape[3] ** -0.5 if scaling is None else scaling
+    queries = query if scaling == 1.0 else query * scaling
+    bias, positions = attention_mask, others.get("position_bias")
+    if positions is not None:
+        bias = positions if bias is None else positions + bias
+    return attend(queries, key, value, bias).transpose(1, 2), None
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+    """Attend with scaled queries, (B, H, Q, D), (B, H, T, D) twice -> (B, H, Q, D).
+
+    The bias is added to the scores, (B, 1 or H, 1 or Q, T).
+    """
     (num_queries, width), num_keys = query.shape[2:], key.shape[2]
     num_rows = query.shape[:2].numel()
-    queries = (query * (width**-0.5 if scaling is None else scaling)).reshape(num_rows, -1, width)
+    queries = query.reshape(num_rows, num_queries, width)
     keys, values = (x.reshape(num_rows, num_keys, width) for x in (key, value))
-    bias: Tensor | None = None  # (B·H, 1, T)
-    if attention_mask is not None:
-        bias = attention_mask.expand(*query.shape[:2], 1, -1).reshape(num_rows, 1, num_keys)
+    if bias is not None:
+        bias = bias.expand(*query.shape[:2], -1, -1).reshape(num_rows, 1, -1, num_keys)
     heard = torch.empty_like(queries)
     at_once = max(1, BLOCK_CELLS // (num_queries * num_keys))
     for start in range(0, num_rows, at_once):
         rows = slice(start, start + at_once)
         scores = torch.bmm(queries[rows], keys[rows].transpose(1, 2))
-        if bias is not None:
-            scores += bias[rows]
-        torch.bmm(scores.softmax(dim=-1), values[rows], out=heard[rows])
-    return heard.view(query.shape).transpose(1, 2), None
+        weights = _weigh(scores, None if bias is None else bias[rows])
+        torch.bmm(weights, values[rows], out=heard[rows])
+    return heard.view(query.shape)
+
+
+def _weigh(scores: Tensor, bias: Tensor | None) -> Tensor:
+    """Return softmax(scores + bias), (N, Q, T), (N, 1, 1 or Q, T) -> (N, Q, T)."""
+    if suits_kernel("relative_attention", scores):
+        softmax_in_place(scores, bias, scores.shape[1])
+        return scores
+    return (scores if bias is None else scores + bias.squeeze(1)).softmax(dim=-1)
 
 
 def use_blocks(model: Any) -> None:

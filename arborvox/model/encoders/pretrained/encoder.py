@@ -196,32 +196,32 @@ class PretrainedEncoder(StackedEncoder):
     def _lower_states(self, frames: Tensor, lens: Tensor) -> States:
         x, lens = self.network.embed(frames, lens)
         context = self.network.context(x, lens)
-        states = [self._normalized(0, x)] if 0 in self._kept else []
-        for number in range(1, self._lower + 1):
-            x = self._run_layer(number - 1, x, context)
-            if number in self._kept:
-                states.append(self._normalized(number, x))
-        found = torch.cat([*states, *[x.float()] * self._num_raw], dim=-1)
         # Layers above are to hear the silence, too.
-        return (found, lens) if self._num_raw else self._without_silence(found, lens)
+        silent = 0 if self._num_raw else self.network.num_silent
+        heard = x.shape[1] - silent
+        states = [self._normalized(0, x[:, :heard])] if 0 in self._kept else []
+        for number in range(1, self._lower + 1):
+            last = number == self._lower and not self._num_raw
+            x = self._run_layer(number - 1, x, context, last=last)
+            if number in self._kept:
+                states.append(self._normalized(number, x[:, :heard]))
+        return torch.cat([*states, *[x.float()] * self._num_raw], dim=-1), lens - silent
 
     def _upper_states(self, states: Tensor, lens: Tensor) -> States:
         """Turn what `frozen_states` gave into the chosen states, all normalized."""
         width = self.network.width
         states = states.to(self.project.weight.dtype)  # kept ones are in half precision
-        below, x = states[..., :-width], states[..., -width:]
+        silent = self.network.num_silent
+        heard = states.shape[1] - silent
+        below, x = states[:, :heard, :-width], states[..., -width:]
         context = self.network.context(x, lens)
         above = []
         for number in range(self._lower, max(self.chosen) + 1):
             if number > self._lower:
-                x = self._run_layer(number - 1, x, context)
+                x = self._run_layer(number - 1, x, context, last=number == max(self.chosen))
             if number in self.chosen:
-                above.append(self._normalized(number, x))
-        return self._without_silence(torch.cat([below, *above], dim=-1), lens)
-
-    def _without_silence(self, states: Tensor, lens: Tensor) -> States:
-        silent = self.network.num_silent
-        return states[:, : states.shape[1] - silent], lens - silent
+                above.append(self._normalized(number, x[:, :heard]))
+        return torch.cat([below, *above], dim=-1), lens - silent
 
     def _normalized(self, number: int, x: Tensor) -> Tensor:
         state = self.network.finish(x) if number == len(self.network.layers) else x
@@ -234,16 +234,15 @@ class PretrainedEncoder(StackedEncoder):
             self.network.eval()
         return self
 
-    def _run_layer(self, number: int, x: Tensor, context: object) -> Tensor:
+    def _run_layer(self, number: int, x: Tensor, context: object, *, last: bool) -> Tensor:
+        run = self.network.run_last_layer if last else self.network.run_layer
         learns = self.training and number >= self._num_frozen_layers
         if learns and self.config.layer_drop and float(torch.rand(())) < self.config.layer_drop:
             return x
         if learns and self.config.gradient_checkpointing:
-            out: Tensor = checkpoint(
-                self.network.run_layer, number, x, context, use_reentrant=False
-            )
+            out: Tensor = checkpoint(run, number, x, context, use_reentrant=False)
             return out
-        return self.network.run_layer(number, x, context)
+        return run(number, x, context)
 
     @property
     def _num_frozen_layers(self) -> int:

@@ -55,6 +55,13 @@ class PretrainedNetwork(nn.Module, ABC):
     def run_layer(self, number: int, x: Tensor, context: Any) -> Tensor:
         """Run one layer, (B, T', D) -> (B, T', D)."""
 
+    def run_last_layer(self, number: int, x: Tensor, context: Any) -> Tensor:
+        """Run the last layer that is read; states of silence may be left out, as none hears them.
+
+        Those of a batch stand at its end, (B, T', D) -> (B, T' or T' - num_silent, D).
+        """
+        return self.run_layer(number, x, context)
+
     def finish(self, x: Tensor) -> Tensor:
         """Return the last layer's states as the family gives them to others."""
         return x

@@ -14,7 +14,9 @@ from torch.nn import functional
 from arborvox.model.encoders.pretrained.base_model import BaseModel
 from arborvox.model.encoders.pretrained.inputs import WhisperMel
 from arborvox.model.encoders.pretrained.network import PretrainedNetwork, build, key_bias
+from arborvox.model.encoders.pretrained.whisper_joined import JoinedLayer, RowConvolution
 from arborvox.model.encoders.stack import padded_frames
+from arborvox.model.kernels.dispatch import is_exported
 
 NEAR_SILENCE = 16  # states right behind an utterance
 FAR_SILENCE = 8  # and those that stand for all that follow
@@ -85,17 +87,21 @@ class WhisperNetwork(PretrainedNetwork):
         lens = torch.div(lens + 1, 2, rounding_mode="floor") + self.num_silent
         # All silence that is not near sounds like the first of it.
         index = torch.arange(x.shape[1], device=x.device).minimum((lens - FAR_SILENCE)[:, None])
-        x = x.gather(1, index[:, :, None].expand_as(x))
+        x = x[torch.arange(len(x), device=x.device)[:, None], index]
         return x + self.model.embed_positions.weight[self._places(x, lens).position], lens
 
     def _convolve(self, frames: Tensor, lens: Tensor) -> Tensor:
         """Run both convolutions, (B, T, M), (B,) -> (B, T', D)."""
-        dtype = self.model.layer_norm.weight.dtype
-        frames = frames.masked_fill(padded_frames(frames, lens), 0.0).to(dtype)
-        x = functional.gelu(self.model.conv1(frames.transpose(1, 2)))  # (B, D, T)
-        # The edge of an utterance looks like zeros to the second convolution as well.
-        x = x.masked_fill(padded_frames(frames, lens).transpose(1, 2), 0.0)
-        return functional.gelu(self.model.conv2(x)).transpose(1, 2)  # (B, T', D)
+        x = frames.to(self.model.layer_norm.weight.dtype)
+        for convolution in (self.model.conv1, self.model.conv2):
+            # The edge of an utterance looks like zeros to both.
+            x = _clear_padding(x, lens)
+            if isinstance(convolution, RowConvolution):
+                x = convolution(x)
+            else:
+                x = convolution(x.transpose(1, 2)).transpose(1, 2)
+            x = functional.gelu(x)
+        return x
 
     def _places(self, x: Tensor, lens: Tensor) -> _Places:
         """Place states of (B, T', D), of which each utterance's last ones are its silence."""
@@ -120,7 +126,31 @@ class WhisperNetwork(PretrainedNetwork):
         out: Tensor = self.layers[number](x, context)
         return out
 
+    def run_last_layer(self, number: int, x: Tensor, context: Tensor | None) -> Tensor:
+        """Run one layer for states that are not silence."""
+        layer = self.layers[number]
+        if not isinstance(layer, JoinedLayer):
+            return self.run_layer(number, x, context)
+        out: Tensor = layer(x, context, x.shape[1] - self.num_silent)
+        return out
+
+    def pack(self, *, alone: bool = False) -> None:
+        """Lay out bf16 weights for the processor; alone: in fewer products, too."""
+        if alone:
+            self.model.layers = nn.ModuleList(map(JoinedLayer, self.layers))
+            self.model.conv1 = RowConvolution(self.model.conv1)
+            self.model.conv2 = RowConvolution(self.model.conv2)
+        super().pack(alone=alone)
+
     def finish(self, x: Tensor) -> Tensor:
         """Normalize as Whisper's decoder expects it."""
         out: Tensor = self.model.layer_norm(x)
         return out
+
+
+def _clear_padding(x: Tensor, lens: Tensor) -> Tensor:
+    """Return (B, T, D) with zeros behind each utterance."""
+    padded = padded_frames(x, lens)
+    if x.device.type == "cpu" and not is_exported() and not padded.any():
+        return x
+    return x.masked_fill(padded, 0.0)
