@@ -90,7 +90,7 @@ def our_forward(folder: Path, speech: list[NDArray[np.float32]]) -> Callable[[],
     """Return what the cache of states does: utterances one by one in bf16."""
     model = build(folder, freeze="all")
     model.encoder.bfloat16()
-    model.encoder.pack(alone=True)
+    model.encoder.pack()
 
     @torch.inference_mode()
     def run() -> object:

@@ -4,6 +4,8 @@
         --searches "Mboshi, CTC greedy"=greedy.scores.json --json results/languages.json
 
 An experiment is what `arborvox run` made of one model; scores are what `arborvox score` writes.
+With --add, rows under other labels, and other tables, stay as --json has them; --as names the
+first table, so that models from scratch have one of their own.
 """
 
 import argparse
@@ -59,16 +61,22 @@ def _rate_cell(rate: dict[str, float]) -> Cell:
 def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("experiments", type=named_path, nargs="+")
+    parser.add_argument("experiments", type=named_path, nargs="*")
     parser.add_argument("--searches", type=named_path, nargs="*", default=[])
+    parser.add_argument("--as", dest="table", default="languages", help="the table's name")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--add", action="store_true", help="keep the rows of other labels")
     arguments = parser.parse_args()
-    rows = tuple(read_experiment(*named) for named in arguments.experiments)
-    tables = {"languages": Table(HEADER, rows)}
+    if arguments.add and arguments.json is None:
+        parser.error("--add needs --json")
+    tables = {}
+    if arguments.experiments:
+        rows = tuple(read_experiment(*named) for named in arguments.experiments)
+        tables[arguments.table] = Table(HEADER, rows)
     if arguments.searches:
         searched = tuple(read_search(*named) for named in arguments.searches)
         tables["searches"] = Table(("search", "CER, %", "WER, %"), searched)
-    tell(tables, arguments.json)
+    tell(tables, arguments.json, add=arguments.add)
 
 
 if __name__ == "__main__":

@@ -29,12 +29,12 @@ def print_table(table: Table) -> None:
     print(render_table(table) + "\n", flush=True)
 
 
-def tell(tables: Mapping[str, Table], path: Path | None) -> None:
+def tell(tables: Mapping[str, Table], path: Path | None, *, add: bool = False) -> None:
     """Print tables, and publish them where a file is named."""
     for table in tables.values():
         print_table(table)
     if path is not None:
-        publish(path, tables)
+        publish(path, tables, add=add)
 
 
 def publish(path: Path, tables: Mapping[str, Table], *, add: bool = False, **samples: Any) -> None:
@@ -44,8 +44,14 @@ def publish(path: Path, tables: Mapping[str, Table], *, add: bool = False, **sam
     """
     command = shlex.join(["python", *sys.argv])
     if add and path.is_file():
-        tables = {name: _after(read_table(path, name), table) for name, table in tables.items()}
-        before = read_json(path)["command"].splitlines()
+        written = read_json(path)
+        kept = {name: read_table(path, name) for name in written["tables"]}
+        added = {
+            name: _after(kept[name], table) if name in kept else table
+            for name, table in tables.items()
+        }
+        tables = kept | added
+        before = written["command"].splitlines()
         command = "\n".join([*(line for line in before if line != command), command])
     write_results(path, results_as_json(command, describe_machine(), tables) | samples)
     page = path.with_suffix(".md")

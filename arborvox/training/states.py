@@ -131,7 +131,7 @@ def _make_writer(
     if precision == "bf16":
         encoder.bfloat16()
         if ranks.device.type == "cpu":
-            encoder.pack(alone=True)
+            encoder.pack()
     return StatesWriter(BatchReader(data.train, data.input), encoder, ranks.device, cache)
 
 

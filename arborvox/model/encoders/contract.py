@@ -58,11 +58,8 @@ class SpeechEncoder(nn.Module, ABC):
         """Return what the model card must tell of where the encoder comes from."""
         return []
 
-    def pack(self, *, alone: bool = False) -> None:
-        """Lay out bf16 weights for the processor where that is faster; no more training then.
-
-        alone: whether utterances come one by one from now on, so that there is no padding.
-        """
+    def pack(self) -> None:
+        """Lay out the network for the processor where that is faster; no more training then."""
 
     def given_parameters(self) -> list[nn.Parameter]:
         """List the parameters that do not start from chance: they may learn at another rate."""

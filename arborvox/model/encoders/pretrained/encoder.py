@@ -102,9 +102,9 @@ class PretrainedEncoder(StackedEncoder):
             ("Base model's languages", base.languages),
         ]
 
-    def pack(self, *, alone: bool = False) -> None:
+    def pack(self) -> None:
         """Lay out the pretrained weights for the processor."""
-        self.network.pack(alone=alone)
+        self.network.pack()
 
     def given_parameters(self) -> list[nn.Parameter]:
         """List the pretrained parameters that learn."""

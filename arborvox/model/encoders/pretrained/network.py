@@ -66,11 +66,10 @@ class PretrainedNetwork(nn.Module, ABC):
         """Return the last layer's states as the family gives them to others."""
         return x
 
-    def pack(self, *, alone: bool = False) -> None:
+    def pack(self) -> None:
         """Lay out bf16 weights for the processor, once instead of at every product."""
         pack_linear_layers(self.model)
-        if alone:
-            use_blocks(self.model)
+        use_blocks(self.model)
 
     def load(self, base: BaseModel) -> None:
         """Fill in the weights; those of other parts of the model, such as a decoder, are left."""

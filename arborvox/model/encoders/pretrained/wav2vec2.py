@@ -165,7 +165,7 @@ class WavLMNetwork(Wav2Vec2Network):
             )[0]
         return out
 
-    def pack(self, *, alone: bool = False) -> None:
+    def pack(self) -> None:
         """Pack the feed-forward layers; attention hands its weights to torch as they are."""
         for layer in self.layers:
             pack_linear_layers(layer.feed_forward)  # type: ignore[arg-type]

@@ -134,13 +134,12 @@ class WhisperNetwork(PretrainedNetwork):
         out: Tensor = layer(x, context, x.shape[1] - self.num_silent)
         return out
 
-    def pack(self, *, alone: bool = False) -> None:
-        """Lay out bf16 weights for the processor; alone: in fewer products, too."""
-        if alone:
-            self.model.layers = nn.ModuleList(map(JoinedLayer, self.layers))
-            self.model.conv1 = RowConvolution(self.model.conv1)
-            self.model.conv2 = RowConvolution(self.model.conv2)
-        super().pack(alone=alone)
+    def pack(self) -> None:
+        """Lay out bf16 weights for the processor, and compute by fewer products."""
+        self.model.layers = nn.ModuleList(map(JoinedLayer, self.layers))
+        self.model.conv1 = RowConvolution(self.model.conv1)
+        self.model.conv2 = RowConvolution(self.model.conv2)
+        super().pack()
 
     def finish(self, x: Tensor) -> Tensor:
         """Normalize as Whisper's decoder expects it."""
