@@ -85,9 +85,9 @@ class WhisperNetwork(PretrainedNetwork):
         x = self._convolve(frames, lens + more)
         x = functional.pad(x, (0, 0, 0, FAR_SILENCE - 2))
         lens = torch.div(lens + 1, 2, rounding_mode="floor") + self.num_silent
-        # All silence that is not near sounds like the first of it.
+        # All silence that is not near sounds like the first of it. (A shape, for exported graphs.)
         index = torch.arange(x.shape[1], device=x.device).minimum((lens - FAR_SILENCE)[:, None])
-        x = x[torch.arange(len(x), device=x.device)[:, None], index]
+        x = x[torch.arange(x.shape[0], device=x.device)[:, None], index]
         return x + self.model.embed_positions.weight[self._places(x, lens).position], lens
 
     def _convolve(self, frames: Tensor, lens: Tensor) -> Tensor:
