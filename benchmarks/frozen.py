@@ -5,8 +5,9 @@
 EXPERIMENT is a folder that `arborvox run` has prepared (prepare/, tokens/), FOLDER a pretrained
 encoder. Each row is a whole `arborvox train`, as a user starts it, on all cores, with its worker
 processes: `recipes/own.yaml` with --pretrained on the first hours of the training set. States are
-computed in the first run; the next has them and is trained to the end. With more hours than there
-are, the same recordings are listed again under other names: what grows with a corpus grows so.
+computed in the first run; the next has them and is trained to the end. For more hours than that
+the same recordings are listed again under other names: what grows with a corpus grows so, and
+nothing is left to encode.
 Memory is told twice (watching.py): what the processes hold together, shared pages once and mapped
 files left out; and the first process's peak with the most that its workers have, all counted.
 Needs quiet cores and some GB of disk.
@@ -42,9 +43,11 @@ def run_row(measured: Measured, name: str, hours: float, steps: str) -> tuple[Ce
 class Bench:
     """An experiment's data, cut to some hours, and a cache of states that the runs share."""
 
-    def __init__(self, experiment: Path, pretrained: Path, scratch: Path) -> None:
+    def __init__(self, experiment: Path, pretrained: Path, scratch: Path, hours: float) -> None:
         self.experiment, self.pretrained, self.scratch = experiment, pretrained, scratch
         self.numbers = count()
+        train = list(load_manifest(experiment / "prepare" / split_file("train")))
+        self.heard = list(listed(train, hours))
 
     def train(self, hours: float, settings: dict[str, object]) -> Measured:
         """Train from the beginning; return what it took."""
@@ -52,8 +55,7 @@ class Bench:
         manifests = self.scratch / f"manifests-{number}"
         manifests.mkdir()
         prepared = self.experiment / "prepare"
-        train = load_manifest(prepared / split_file("train"))
-        write_cuts(manifests / split_file("train"), listed(list(train), hours))
+        write_cuts(manifests / split_file("train"), listed(self.heard, hours))
         (manifests / split_file("dev")).write_bytes((prepared / split_file("dev")).read_bytes())
         changes = {"features.cache": self.scratch / "states", "augment.speeds": "[1.0]", **settings}
         command = [sys.executable, "-m", "arborvox", "train", str(RECIPE)]
@@ -85,12 +87,13 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="leave out the whole training")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--add", action="store_true", help="keep rows of runs that are left out")
     options = parser.parse_args()
     further = dict(change.split("=", 1) for change in options.set)
     few = {"train.max_steps": FEW_STEPS, **further}
     hours = options.hours
     with tempfile.TemporaryDirectory(prefix="arborvox-frozen-") as scratch:
-        bench = Bench(options.experiment, options.pretrained, Path(scratch))
+        bench = Bench(options.experiment, options.pretrained, Path(scratch), hours)
         first = bench.train(hours, few)
         short = bench.train(hours, few)
         whole = None if options.short else bench.train(hours, further)
@@ -115,7 +118,7 @@ def main() -> None:
             ((Cell(str(count_cores())), Cell(f"{speed:.0f}")),),
         ),
     }
-    tell(tables, options.json)
+    tell(tables, options.json, add=options.add)
 
 
 if __name__ == "__main__":

@@ -85,9 +85,10 @@ class WhisperNetwork(PretrainedNetwork):
         x = self._convolve(frames, lens + more)
         x = functional.pad(x, (0, 0, 0, FAR_SILENCE - 2))
         lens = torch.div(lens + 1, 2, rounding_mode="floor") + self.num_silent
-        # All silence that is not near sounds like the first of it. (A shape, for exported graphs.)
+        # All silence that is not near sounds like the first of it.
         index = torch.arange(x.shape[1], device=x.device).minimum((lens - FAR_SILENCE)[:, None])
-        x = x[torch.arange(x.shape[0], device=x.device)[:, None], index]
+        rows = torch.arange(x.shape[0], device=x.device)  # by len(x) a graph would count but one
+        x = x[rows[:, None], index]
         return x + self.model.embed_positions.weight[self._places(x, lens).position], lens
 
     def _convolve(self, frames: Tensor, lens: Tensor) -> Tensor:
