@@ -15,6 +15,7 @@ KERNELS = {
     "depthwise": "the depthwise convolution over time",
     "dropout": "the random mask of all other dropout",
     "ctc": "the CTC loss and its gradient",
+    "mixture": "the kept states of a frozen encoder's layers as one",
 }
 _enabled = set(KERNELS)
 

@@ -25,7 +25,8 @@ from arborvox.model.encoders.pretrained.wav2vec2 import (
 from arborvox.model.encoders.pretrained.whisper import WhisperNetwork
 from arborvox.model.encoders.stack import StackedEncoder, padded_frames
 from arborvox.model.encoders.transformer import TransformerLayer
-from arborvox.model.kernels.dispatch import is_exported
+from arborvox.model.kernels.dispatch import is_exported, suits_kernel
+from arborvox.model.kernels.mixture import mix_states
 
 # By what config.json calls "model_type".
 FAMILIES: dict[str, type[PretrainedNetwork]] = {
@@ -148,8 +149,7 @@ class PretrainedEncoder(StackedEncoder):
             states, lens = self._in_windows(self._upper_states, states, lens, a_state=1)
         weights = self.mixture.softmax(dim=0)
         states = states.view(*states.shape[:2], len(self.chosen), -1)  # (B, T', K, D0)
-        mixed = torch.einsum("k,btkd->btd", weights, states.to(weights.dtype))
-        joined, lens = _join_neighbors(mixed, lens, self.config.stride)
+        joined, lens = _join_neighbors(_mix(states, weights), lens, self.config.stride)
         return self._run_stack(self.project(joined), lens)
 
     def frozen_states(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
@@ -262,6 +262,14 @@ class PretrainedEncoder(StackedEncoder):
         }
         frozen_all = self.config.freeze == "all"
         return [p for p in self.network.parameters() if frozen_all or id(p) not in learning]
+
+
+def _mix(states: Tensor, weights: Tensor) -> Tensor:
+    """Return the states as one, (B, T', K, D0), (K,) -> (B, T', D0)."""
+    kept = states.dtype is torch.half and not states.requires_grad
+    if kept and suits_kernel("mixture", weights, cast=True):
+        return mix_states(states, weights)
+    return torch.einsum("k,btkd->btd", weights, states.to(weights.dtype))
 
 
 def _join_neighbors(states: Tensor, lens: Tensor, stride: int) -> tuple[Tensor, Tensor]:
