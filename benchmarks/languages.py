@@ -4,19 +4,21 @@
         --searches "Mboshi, CTC greedy"=greedy.scores.json --json results/languages.json
 
 An experiment is what `arborvox run` made of one model; scores are what `arborvox score` writes.
-With --add, rows under other labels, and other tables, stay as --json has them; --as names the
-first table, so that models from scratch have one of their own.
+--layers takes experiments of whole recipes (recipes/languages.yaml): softmax beside H-Softmax in
+every search, over their seeds. With --add, rows under other labels, and other tables, stay as
+--json has them; --as names the first table, so that models from scratch have one of their own.
 """
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from publishing import named_path, tell
 
 from arborvox.report.document import Cell, Table
 from arborvox.report.experiment_report import NUMBERS_NAME
+from arborvox.report.results import read_table
 
 HEADER = (
     "corpus",
@@ -29,15 +31,58 @@ HEADER = (
 )
 
 
+SOFTMAX, H_SOFTMAX = "Softmax", "H-Softmax"
+LAYERS_HEADER = (
+    "corpus, search",
+    "CER, softmax",
+    "CER, H-Softmax",
+    "WER, softmax",
+    "WER, H-Softmax",
+    "difference of CER",
+    "RTF",
+)
+RATES = ("free-cer", "free-wer")
+
+
 def read_experiment(label: str, folder: Path) -> tuple[Cell, ...]:
     """Return a row of the first table: what was trained, how well it does, what it cost."""
-    tables = json.loads((folder / "report" / NUMBERS_NAME).read_text())["tables"]
-    header, row = tables["data"]["header"], tables["data"]["rows"][-1]
-    hours = row[header.index("train utterances") + 1]  # hours stand behind each set's utterances
-    words = (label, hours, row[header.index("test utterances")])
-    costs = (tables["models"]["rows"][0][-1], tables["free-speed"]["rows"][0][-1])
-    rates = (_told_cell(tables[f"free-{metric}"]["rows"][0][-1]) for metric in ("cer", "wer"))
-    return (*map(Cell, words), *rates, *map(Cell, costs))
+    data = _told(folder, "data")
+    row = data.rows[-1]
+    hours = row[data.header.index("train utterances") + 1]  # they stand behind each set's number
+    costs = (_told(folder, name).rows[0][-1] for name in ("models", "free-speed"))
+    rates = (replace(_told(folder, name).rows[0][-1], best=False) for name in RATES)
+    return (Cell(label), hours, row[data.header.index("test utterances")], *rates, *costs)
+
+
+def read_layers(label: str, folder: Path) -> list[tuple[Cell, ...]]:
+    """Return a row for each search: both output layers, and the difference with its interval."""
+    cer, wer, speed = (
+        {row[0].text: row[-1] for row in _told(folder, name).rows}
+        for name in (*RATES, "free-speed")
+    )
+    rows = []
+    for softmax in (name for name in cer if name.startswith(SOFTMAX)):
+        tree = softmax.replace(SOFTMAX, H_SOFTMAX, 1)
+        pooled = _told(folder, f"{RATES[0]}-{tree} against {softmax}").rows[-1]
+        difference, interval = pooled[3], pooled[4]
+        search = softmax.removeprefix(SOFTMAX).removeprefix(", ") or "joint"
+        rates = (
+            replace(found[name], best=False) for found in (cer, wer) for name in (softmax, tree)
+        )
+        rows.append(
+            (
+                Cell(f"{label}, {search}"),
+                *rates,
+                replace(difference, note=interval.text),
+                speed[softmax],
+            )
+        )
+    return rows
+
+
+def _told(folder: Path, name: str) -> Table:
+    """Return a table of an experiment's report."""
+    return read_table(folder / "report" / NUMBERS_NAME, name)
 
 
 def read_search(label: str, path: Path) -> tuple[Cell, ...]:
@@ -49,10 +94,6 @@ def read_search(label: str, path: Path) -> tuple[Cell, ...]:
     )
 
 
-def _told_cell(told: Any) -> Cell:
-    return Cell(told["text"], told["note"])
-
-
 def _rate_cell(rate: dict[str, float]) -> Cell:
     value, low, high = (100 * rate[key] for key in ("value", "low", "high"))
     return Cell(f"{value:.1f}", f"{low:.1f}–{high:.1f}")
@@ -62,6 +103,7 @@ def main() -> None:
     """Print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("experiments", type=named_path, nargs="*")
+    parser.add_argument("--layers", type=named_path, nargs="*", default=[])
     parser.add_argument("--searches", type=named_path, nargs="*", default=[])
     parser.add_argument("--as", dest="table", default="languages", help="the table's name")
     parser.add_argument("--json", type=Path)
@@ -73,6 +115,9 @@ def main() -> None:
     if arguments.experiments:
         rows = tuple(read_experiment(*named) for named in arguments.experiments)
         tables[arguments.table] = Table(HEADER, rows)
+    if arguments.layers:
+        layers = [row for named in arguments.layers for row in read_layers(*named)]
+        tables["layers"] = Table(LAYERS_HEADER, tuple(layers))
     if arguments.searches:
         searched = tuple(read_search(*named) for named in arguments.searches)
         tables["searches"] = Table(("search", "CER, %", "WER, %"), searched)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_corpus import run_process
+from tiny_corpus import PHONES, run_process
 from tiny_experiment import VARIANTS, write_recipe, write_recordings
 
 from arborvox.errors import ArborvoxError
@@ -107,6 +107,19 @@ def test_another_search_touches_no_model(copied: Path, recordings: Path) -> None
     again = done_again(copied, recordings, decode={"mode": "ctc-beam", "beam": 2})
     assert {"report", *legs("decode-free")} <= again
     assert not again & {"prepare", "tokens", "trees/huffman", *legs("train")}
+
+
+def test_what_the_training_set_says_can_be_searched_with(copied: Path, recordings: Path) -> None:
+    searched = {"mode": "ctc-beam", "beam": 2, "transcripts_lm": 2, "lm_weight": 0.5}
+    again = done_again(copied, recordings, decode=searched)
+    assert again == {"lms/order-2", "report", *legs("decode-free", "score-free")}
+    made = copied / "out/lms/order-2/lm.arpa"
+    hypotheses = copied / "out/runs/softmax/seed-0/decode-free/hyps.jsonl"
+    header = json.loads(hypotheses.read_text(encoding="utf-8").split("\n")[0])
+    assert header["settings"]["lm"] == str(made)
+    counted = {line.split("\t")[1] for line in made.read_text().splitlines() if "\t" in line}
+    assert counted >= {f"{one} {other}" for one in PHONES for other in PHONES}
+    assert done_again(copied, recordings, decode=searched) == set()
 
 
 def test_another_training_keeps_data_and_tree_and_sets_the_old_models_aside(

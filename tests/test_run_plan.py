@@ -160,6 +160,10 @@ def test_equal_names_are_refused(tmp_path: Path) -> None:
             [{"name": "one", "set": {"decode.lm": "no.arpa", "decode.mode": "ctc-beam"}}],
             r"one: decode\.lm: there is no file no\.arpa",
         ),
+        (
+            [{"name": "one", "set": {"decode.lm": "no.arpa", "decode.transcripts_lm": 3}}],
+            "variant one: .*lm is a file, transcripts_lm makes one",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_any_work(
@@ -178,6 +182,21 @@ def test_a_language_model_is_an_input_of_decoding(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, decode={"mode": "ctc-beam", "lm": str(lm)})
     for leg in plan.legs:
         assert leg.decodes["free"].inputs["language model"] == lm
+
+
+def test_a_language_model_of_the_transcripts_is_made_once_and_decoded_with(tmp_path: Path) -> None:
+    variants = [
+        {"name": "without"},
+        *({"name": f"order-{n}", "set": {"decode.transcripts_lm": n}} for n in (2, 3)),
+        {"name": "other-units", "set": {"decode.transcripts_lm": 2, "tokens.unit": "char"}},
+    ]
+    plan = plan_of(tmp_path, 0, 1, variants=variants, decode={"mode": "ctc-beam"})
+    assert names(plan, "lm") == ["lms/order-2", "lms/order-3", "lms/order-2-other-units"]
+    for leg in plan.legs:
+        made = leg.decodes["free"].inputs.get("language model")
+        assert made == (None if leg.lm is None else leg.lm.folder / "lm.arpa")
+    with pytest.raises(ArborvoxError, match="greedy cannot use a language model"):
+        plan_of(tmp_path, variants=variants)
 
 
 def test_a_mistake_in_a_variant_names_it(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from arborvox.cli.tokens import split_names
+from arborvox.config.choices import HIGHEST_ORDER
 from arborvox.errors import ArborvoxError
 
 
@@ -21,7 +22,9 @@ def lm(
     out: Annotated[Path, typer.Option(help="The language model, .arpa or .arpa.gz.")] = Path(
         "lm.arpa"
     ),
-    order: Annotated[int, typer.Option(min=1, max=8, help="The longest n-grams, in units.")] = 6,
+    order: Annotated[
+        int, typer.Option(min=1, max=HIGHEST_ORDER, help="The longest n-grams, in units.")
+    ] = 6,
     prune: Annotated[
         str,
         typer.Option(

@@ -43,7 +43,7 @@ def run(
         typer.Option("--test-languages", help="Never heard in training, such as fin,abk (UCLA)."),
     ] = None,
 ) -> None:
-    """Do a whole experiment: prepare, tokens, tree, train, decode, score, report.
+    """Do a whole experiment: prepare, tokens, tree, language model, train, decode, score, report.
 
     What is done already is kept as long as its settings and inputs do not change; what was
     stopped goes on from its last checkpoint. Under torchrun all processes train and decode, and

@@ -64,6 +64,7 @@ Search = Literal[
 SearchMode = Literal["auto", Search]
 VoiceActivity = Literal["energy", "silero"]
 InventoryUse = Literal["none", "corpus", "both"]
+HIGHEST_ORDER = 8  # of n-grams that are counted
 VariantRole = Literal["compare", "pretrain"]
 ExportTarget = Literal["onnx", "sherpa", "page"]
 # int8 computes in 8 bits; int8-weights keeps weights so, and computes in fp32.

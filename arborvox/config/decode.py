@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from arborvox.config.choices import (
+    HIGHEST_ORDER,
     InventoryUse,
     Precision,
     SearchMode,
@@ -54,6 +55,8 @@ class DecodeConfig(Section):
     beam: int = Field(10, gt=0, le=MAX_BEAM)  # hypotheses kept at each step
     ctc_weight: float = Field(0.3, ge=0, le=1)  # where CTC and decoder share: the decoder's is 1-w
     lm: FileName = None  # an ARPA file over the model's units
+    # In `arborvox run`: one of the training transcripts instead, its n-grams of so many units.
+    transcripts_lm: int | None = Field(None, ge=1, le=HIGHEST_ORDER)
     lm_weight: float = Field(0.3, ge=0, le=1000)
     length_bonus: float = Field(0.0, ge=-1000, le=1000)  # for each token written
     inventory: FileName = None  # a file of units, one a line; no other is written
@@ -97,6 +100,15 @@ class DecodeConfig(Section):
             raise ValueError(
                 "inventory is one file for all languages, inventories takes each language's own; "
                 "set one of the two"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_language_models(self) -> "DecodeConfig":
+        if self.lm is not None and self.transcripts_lm is not None:
+            raise ValueError(
+                "lm is a file, transcripts_lm makes one of the training transcripts; set one of "
+                "the two"
             )
         return self
 

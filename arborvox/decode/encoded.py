@@ -21,6 +21,7 @@ class StageClock:
     def reset(self) -> None:
         """Start from nought."""
         self.seconds = dict.fromkeys(STAGES, 0.0)
+        self._earlier_s = 0.0
 
     @contextlib.contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
@@ -31,15 +32,24 @@ class StageClock:
         finally:
             self.seconds[stage] += time.perf_counter() - start_s
 
+    def charge_earlier(self, stage: str, seconds: float) -> None:
+        """Charge a stage with what its work took when it was done, before now."""
+        self.seconds[stage] += seconds
+        self._earlier_s += seconds
+
     @contextlib.contextmanager
     def rest(self, stage: str) -> Iterator[None]:
         """Charge to a stage what a block takes beyond the stages that are charged inside it."""
-        start_s, charged_s = time.perf_counter(), sum(self.seconds.values())
+        start_s, charged_s = time.perf_counter(), self._charged_now_s
         try:
             yield
         finally:
-            inside_s = sum(self.seconds.values()) - charged_s
+            inside_s = self._charged_now_s - charged_s
             self.seconds[stage] += time.perf_counter() - start_s - inside_s
+
+    @property
+    def _charged_now_s(self) -> float:
+        return sum(self.seconds.values()) - self._earlier_s
 
 
 @dataclass(frozen=True)

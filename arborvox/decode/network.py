@@ -12,6 +12,7 @@ from arborvox.decode.encoded import STAGES as STAGES
 from arborvox.decode.encoded import CtcScores as CtcScores
 from arborvox.decode.encoded import Encoded as Encoded
 from arborvox.decode.encoded import StageClock
+from arborvox.decode.encoded_memory import EncodedMemory, KeptBatch
 from arborvox.errors import ArborvoxError
 from arborvox.hsoftmax import HierarchicalSoftmax, OutputLayer
 from arborvox.hsoftmax.restricted import choice_log_probs, choices, restrict
@@ -44,6 +45,7 @@ class Network:
         self.device = next(model.parameters()).device if device is None else device
         self.precision = choose_precision(precision, self.device, model.config.width)
         self.clock = StageClock()
+        self.memory: EncodedMemory | None = None  # of what was encoded, if several searches ask
         self._model = copy.deepcopy(model).to(self.device).eval().requires_grad_(False)
         if self.precision == "bf16":
             for part in (self._model.encoder, self._model.decoder):
@@ -91,10 +93,19 @@ class Network:
         return len(choices(self._attention_output()))
 
     def encode(self, features: Tensor, feature_lens: Tensor) -> Encoded:
-        """Encode features, (B, T, M), (B,)."""
+        """Encode features, (B, T, M), (B,), or remember what was made of them."""
+        known = None if self.memory is None else self.memory.recall(features, feature_lens)
+        if known is not None:
+            self.clock.charge_earlier("encoder", known.encoder_s)
+            return Encoded(known.states, known.lens)
+        before_s = self.clock.seconds["encoder"]
         with self.clock("encoder"):
             states, lens = self._model.encode(*to_device((features, feature_lens), self.device))
-            return Encoded(states, lens.cpu().numpy())
+            encoded = Encoded(states, lens.cpu().numpy())
+        if self.memory is not None:
+            took_s = self.clock.seconds["encoder"] - before_s
+            self.memory.keep(features, feature_lens, KeptBatch(states, encoded.lens, took_s))
+        return encoded
 
     def ctc_scores(self, encoded: Encoded) -> CtcScores:
         """Return log-probabilities of tokens and blank in each frame."""

@@ -1,7 +1,7 @@
 """n-gram language models over a model's units: counted, smoothed, measured, written as ARPA."""
 
+from arborvox.config.choices import HIGHEST_ORDER
 from arborvox.lm.arpa import write_arpa
-from arborvox.lm.counting import HIGHEST_ORDER
 from arborvox.lm.estimation import EstimationConfig, estimate_ngrams
 from arborvox.lm.kneser_ney import Discounts, NgramModel
 from arborvox.lm.scoring import Perplexity, measure_perplexity

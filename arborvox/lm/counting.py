@@ -24,7 +24,6 @@ from arborvox.kernels.compiling import kernel
 NOTHING, UNKNOWN_WORD, BEGIN_WORD, END_WORD = range(4)
 FIRST_WORD = 4
 
-HIGHEST_ORDER = 8
 COLUMN_BITS = 64
 MOST_WINDOWS = 2**32 - 1  # counts and rows are 32-bit numbers
 BLOCK_WINDOWS = 4_000_000

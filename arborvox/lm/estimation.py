@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from arborvox.config.choices import HIGHEST_ORDER
 from arborvox.errors import ArborvoxError
-from arborvox.lm.counting import HIGHEST_ORDER, WindowCounter, Workspace
+from arborvox.lm.counting import WindowCounter, Workspace
 from arborvox.lm.kneser_ney import NgramModel, smooth
 from arborvox.lm.table import make_table
 

@@ -57,9 +57,9 @@ def make_language_model(
     out: Path,
     config: EstimationConfig,
     *,
-    held_out: str | None,
-    languages: Sequence[str] | None,
-    language: str | None,
+    held_out: str | None = None,
+    languages: Sequence[str] | None = None,
+    language: str | None = None,
 ) -> None:
     """Count the units of texts, write the smoothed model, and tell how well it predicts."""
     if not out.name.endswith(ARPA_SUFFIXES):

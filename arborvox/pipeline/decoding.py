@@ -8,6 +8,7 @@ from typing import Any
 from arborvox.config import CorpusConfig, DecodeConfig, Recipe
 from arborvox.corpora import find_inventories
 from arborvox.decode.corpus_decoding import decode_with
+from arborvox.decode.encoded_memory import EncodedMemory
 from arborvox.decode.engine import load_engine
 from arborvox.decode.searches import choose_search
 from arborvox.decode.timing import join_timings, read_timing
@@ -15,6 +16,7 @@ from arborvox.digests import checksum_file, digest_files, digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import path_below, write_json_atomic, write_text_atomic
 from arborvox.manifest import split_by_language
+from arborvox.pipeline.work import LM
 from arborvox.team import this_team
 from arborvox.text.codes import file_stem
 from arborvox.tokens import Tokenizer
@@ -31,9 +33,10 @@ DECODE_SETTINGS = {
 def check_search(recipe: Recipe, variant: str) -> None:
     """Refuse a search that the model could not do before it is trained."""
     config = recipe.decode
+    made = None if config.transcripts_lm is None else Path(LM)
     try:
         choose_search(
-            config,
+            config.whole(lm=config.lm or made, transcripts_lm=None),
             has_ctc=recipe.model.ctc_weight > 0,
             has_decoder=recipe.model.decoder != "none",
         )
@@ -52,11 +55,14 @@ def decode_test_set(
     run: Path,
     cuts: Path,
     tokens: Path,
+    memory: EncodedMemory,
     folder: Path,
 ) -> None:
     """Write the hypotheses of a test set and the times that they took."""
     # Nothing is left open: the recipe's own search, not the one that the checkpoint remembers.
     engine = load_engine(run, config.whole())
+    memory.turn_to(digest_value([dict(engine.checksums), engine.network.precision]))
+    engine.network.memory = memory
     if setting == "free":
         decode_with(engine, cuts, folder / HYPOTHESES)
         return

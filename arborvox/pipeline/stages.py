@@ -33,7 +33,7 @@ class RunInterruptedError(Exception):
 class Stage:
     """One piece of work with a folder of its own."""
 
-    kind: str  # prepare, tokens, tree, train, decode or score
+    kind: str  # prepare, tokens, tree, lm, train, decode or score
     folder: Path
     settings: dict[str, Any]  # what decides the result; plain values
     work: Callable[[Path], None]

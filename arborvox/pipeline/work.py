@@ -16,6 +16,8 @@ from arborvox.corpora.checks import check_codes
 from arborvox.corpora.manifests import STATS_NAME
 from arborvox.files import expand_place, write_json_atomic
 from arborvox.inventory_files import read_inventories
+from arborvox.lm import EstimationConfig
+from arborvox.lm.making import make_language_model
 from arborvox.manifest import read_manifest, split_file
 from arborvox.model.encoders import is_frozen
 from arborvox.pipeline.stages import RunInterruptedError
@@ -30,7 +32,7 @@ from arborvox.tree import save_tree
 
 TRAIN_CUTS, DEV_CUTS, TEST_CUTS = (split_file(split) for split in ("train", "dev", "test"))
 PREPARED = (TRAIN_CUTS, DEV_CUTS, TEST_CUTS, STATS_NAME)
-TOKENS, TREE = "tokens.json", "tree.json"
+TOKENS, TREE, LM = "tokens.json", "tree.json", "lm.arpa"
 FINAL = "final"
 TRAINED = (f"{FINAL}/model.safetensors", f"{FINAL}/config.yaml", "metrics.jsonl")
 SCORES = "scores.json"
@@ -95,6 +97,12 @@ def build_code_tree(
         embedding_from=checkpoint,
     )
     save_tree(tree, folder / TREE)
+
+
+def build_language_model(order: int, cuts: Path, tokens: Path, folder: Path) -> None:
+    """Count what the training set says, as `arborvox lm` does."""
+    config = EstimationConfig(order)
+    make_language_model([cuts], tokens, folder / LM, config)
 
 
 def share_states(recipe: Recipe, folder: Path) -> Recipe:

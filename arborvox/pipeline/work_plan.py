@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.config import DecodeConfig, Recipe, TokensConfig, TrainConfig
+from arborvox.decode.encoded_memory import EncodedMemory
 from arborvox.digests import digest_value
 from arborvox.errors import ArborvoxError
 from arborvox.files import expand_place, path_below
@@ -29,7 +30,7 @@ from arborvox.score.storage import SCORES_VERSION
 from arborvox.training.state import FREE_KEYS, LEARNED_SECTIONS
 from arborvox.tree import TREES
 
-KINDS = ("prepare", "tokens", "tree", "train", "decode", "score")
+KINDS = ("prepare", "tokens", "tree", "lm", "train", "decode", "score")
 # What frozen encoders say of the corpus, once for all models of an experiment.
 STATES = "states"
 # These change neither a model nor its way there.
@@ -50,6 +51,7 @@ class Leg:
     prepare: Stage
     tokens: Stage
     tree: Stage | None
+    lm: Stage | None  # of the training transcripts
     train: Stage
     decodes: dict[str, Stage] = field(default_factory=dict)
     scores: dict[str, Stage] = field(default_factory=dict)
@@ -57,8 +59,9 @@ class Leg:
     @property
     def stages(self) -> list[Stage]:
         """All stages in the order of work."""
-        first = [self.prepare, self.tokens, *([self.tree] if self.tree else []), self.train]
-        return [*first, *self.decodes.values(), *self.scores.values()]
+        first = [self.prepare, self.tokens, self.tree, self.lm, self.train]
+        made = [stage for stage in first if stage is not None]
+        return [*made, *self.decodes.values(), *self.scores.values()]
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class _Planner:
     def __init__(self, out: Path, *, many_seeds: bool) -> None:
         self._out = out
         self._many_seeds = many_seeds
+        self._memory = EncodedMemory()  # of the model that was decoded last
         self._stages: dict[str, Stage] = {}
         self._trained: dict[tuple[str, int], Stage] = {}
 
@@ -127,9 +131,10 @@ class _Planner:
         prepare = self._prepare(variant, recipe)
         tokens = self._tokens(variant, recipe, prepare)
         tree = self._tree(variant, recipe, tokens, seed)
+        lm = self._lm(variant, recipe, prepare, tokens)
         train = self._train(variant, recipe, seed, prepare, tokens, tree)
         self._trained[variant.name, seed] = train
-        leg = Leg(variant, seed, recipe, prepare, tokens, tree, train)
+        leg = Leg(variant, seed, recipe, prepare, tokens, tree, lm, train)
         if variant.config.role == "compare":
             check_search(recipe, variant.name)
             for setting in DECODE_SETTINGS[recipe.decode.inventories]:
@@ -231,6 +236,21 @@ class _Planner:
             inputs=inputs,
         )
 
+    def _lm(self, variant: Variant, recipe: Recipe, prepare: Stage, tokens: Stage) -> Stage | None:
+        order = recipe.decode.transcripts_lm
+        if order is None:
+            return None
+        cuts, units = prepare.folder / work.TRAIN_CUTS, tokens.folder / work.TOKENS
+        return self._stage(
+            (f"lms/order-{order}", f"lms/order-{order}-{variant.name}"),
+            "lm",
+            {"order": order},
+            lambda folder: work.build_language_model(order, cuts, units, folder),
+            outputs=(work.LM,),
+            after=(prepare, tokens),
+            inputs={"train cuts": cuts, "tokens": units},
+        )
+
     def _train(
         self,
         variant: Variant,
@@ -291,8 +311,9 @@ class _Planner:
             "tokens": leg.tokens.folder / work.TOKENS,
             "weights": leg.train.folder / work.FINAL / WEIGHTS,
         }
-        if config.lm is not None:
-            inputs["language model"] = config.lm
+        lm = config.lm if leg.lm is None else leg.lm.folder / work.LM
+        if lm is not None:
+            inputs["language model"] = lm
         if config.inventory is not None:
             inputs["inventory"] = config.inventory
         by_inventory = setting == "inventory"
@@ -304,17 +325,18 @@ class _Planner:
                 "inventory": by_inventory,
             },
             lambda folder: decode_test_set(
-                config,
+                config.whole(lm=lm, transcripts_lm=None),
                 setting,
                 corpus,
                 leg.train.folder,
                 inputs["test cuts"],
                 inputs["tokens"],
+                self._memory,
                 folder,
             ),
             defaults=DecodeConfig().model_dump(mode="json", exclude=MACHINE_KEYS | {"inventories"}),
             outputs=(HYPOTHESES, TIMING),
-            after=(leg.prepare, leg.tokens, leg.train),
+            after=tuple(s for s in (leg.prepare, leg.tokens, leg.lm, leg.train) if s),
             inputs=inputs,
             source_mark=(lambda: inventory_mark(corpus)) if by_inventory else None,
             shared=True,

@@ -22,7 +22,7 @@ from arborvox.runtime.network import ExportNetwork
 
 MAX_BEAM = 1000
 # Keys of DecodeConfig that say how torch computes; an export was made in its precision.
-OF_TORCH = ("device", "precision", "inventories", "back_off")
+OF_TORCH = ("device", "precision", "inventories", "transcripts_lm", "back_off")
 
 
 @dataclass(frozen=True)
