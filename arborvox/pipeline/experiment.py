@@ -9,7 +9,7 @@ from safetensors import safe_open
 
 from arborvox.config import show_recipe
 from arborvox.console import say
-from arborvox.corpora.manifests import STATS_NAME
+from arborvox.corpora.manifests import REPEATED_NAME, STATS_NAME
 from arborvox.errors import ArborvoxError
 from arborvox.files import read_json, write_text_atomic
 from arborvox.model.checkpoint import WEIGHTS
@@ -143,6 +143,9 @@ def _report(plan: Plan) -> Path:
     folder = plan.out / "report"
     told = read_json(plan.out / EXPERIMENT_NAME)
     inputs = {}
+    repeated = (plan.out / told["stats"]).with_name(REPEATED_NAME)
+    if repeated.is_file():
+        inputs[repeated.relative_to(plan.out).as_posix()] = repeated
     for leg in plan.legs:
         for stage in (*leg.decodes.values(), *leg.scores.values()):
             for name in stage.outputs:

@@ -10,6 +10,7 @@ from arborvox.report.examples import example_blocks
 from arborvox.report.experiment import Experiment, load_experiment
 from arborvox.report.html import render_html
 from arborvox.report.markdown import render_markdown
+from arborvox.report.new_sentences import new_sentence_blocks
 from arborvox.report.results import named_tables, results_as_json, write_results
 from arborvox.report.sections import (
     confusion_blocks,
@@ -67,7 +68,9 @@ def _build_document(
     tested = list(analyses[first].metrics[0].num_utterances)
     blocks: list[Block] = finding_blocks(analyses)
     for setting, analysis in analyses.items():
-        blocks += result_blocks(analysis, setting, alone=len(analyses) == 1)
+        alone = len(analyses) == 1
+        blocks += result_blocks(analysis, setting, alone=alone)
+        blocks += new_sentence_blocks(experiment, folder, setting, scores[setting], alone=alone)
     blocks += unit_class_blocks(experiment, folder, settings)
     blocks += model_blocks(experiment)
     blocks += example_blocks(experiment, folder, first, scores[first])

@@ -93,7 +93,7 @@ def result_blocks(analysis: Analysis, setting: str, *, alone: bool) -> list[Bloc
     title = "Error rates" if alone else f"Error rates: {SETTINGS[setting]}"
     blocks: list[Block] = [Heading(title)]
     for metric in analysis.metrics:
-        blocks.append(_rate_table(metric, f"{setting}-{metric.metric.value}"))
+        blocks.append(rate_table(metric, f"{setting}-{metric.metric.value}"))
     main, *others = analysis.metrics
     blocks.append(_bars(main))
     for pairing in main.pairings:
@@ -101,11 +101,11 @@ def result_blocks(analysis: Analysis, setting: str, *, alone: bool) -> list[Bloc
     for metric in others:
         if metric.pairings:
             name = f"{setting}-{metric.metric.value}-differences"
-            blocks.append(_overall_differences(metric, name))
+            blocks.append(overall_differences(metric, name))
     return blocks
 
 
-def _rate_table(analysis: MetricAnalysis, name: str) -> Table:
+def rate_table(analysis: MetricAnalysis, name: str) -> Table:
     """Lay out models by languages as in the paper, or across where that would be too wide."""
     languages = list(analysis.num_utterances)
     titles = (*languages, "Overall (mean)", "Overall (pooled)")
@@ -184,8 +184,8 @@ def _difference_table(analysis: MetricAnalysis, pairing: Pairing, setting: str) 
     )
 
 
-def _overall_differences(analysis: MetricAnalysis, name: str) -> Table:
-    """Compare the models by a further metric, all languages together."""
+def overall_differences(analysis: MetricAnalysis, name: str) -> Table:
+    """Compare the models by a metric, all languages together."""
     rows = [
         (Cell(f"{pairing.second.label} − {pairing.first.label}, {kind}"), *_difference_cells(found))
         for pairing in analysis.pairings

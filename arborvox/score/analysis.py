@@ -13,7 +13,7 @@ from typing import Any
 from arborvox.score.bootstrap import Differences, correct_p_values, paired_bootstrap
 from arborvox.score.comparison import Confusion, rank_confusions
 from arborvox.score.counts import IntTable, Metric
-from arborvox.score.rates import EditCounts, MetricScores, Scores, score_tables
+from arborvox.score.rates import EditCounts, MetricScores, PartScores, Scores, score_tables
 
 NUM_CONFUSIONS = 15
 
@@ -68,7 +68,7 @@ class Analysis:
 
 
 def analyze(
-    models: Mapping[str, Sequence[Scores]],
+    models: Mapping[str, Sequence[Scores | PartScores]],
     pairs: Sequence[tuple[int, int]],
     *,
     seed: int,
@@ -91,7 +91,7 @@ def analyze(
 
 def _analyze_metric(
     metric: Metric,
-    models: Mapping[str, Sequence[Scores]],
+    models: Mapping[str, Sequence[Scores | PartScores]],
     pairs: Sequence[tuple[int, int]],
     *,
     seed: int,

@@ -1,8 +1,9 @@
 """Error rates of a set of hypotheses, by language and overall."""
 
+import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -70,6 +71,14 @@ class Scores:
     edits: EditCounts
 
 
+@dataclass(frozen=True)
+class PartScores:
+    """What is said of a part of a set: rates, and the edits behind them."""
+
+    metrics: Mapping[Metric, MetricScores]
+    edits: EditCounts
+
+
 def score_hypotheses(
     transcriptions: Iterable[Transcription], unit: str, *, seed: int = 0, num_samples: int = 1000
 ) -> Scores:
@@ -91,6 +100,25 @@ def score_hypotheses(
         references=_mark_references(members),
     )
     return Scores(metrics, sizes, total, seed, num_samples, edits)
+
+
+def score_part(scores: Scores, wanted: Callable[[str], bool]) -> PartScores | None:
+    """Score the utterances whose ids are wanted; languages without any are left out.
+
+    Confusions are not counted by utterance, so a part has none. None if nothing is wanted.
+    """
+    edits = scores.edits
+    kept = {name: np.array([wanted(id_) for id_ in ids]) for name, ids in edits.ids.items()}
+    kept = {name: mask for name, mask in kept.items() if mask.any()}
+    if not kept:
+        return None
+    tables = {
+        metric: {name: table[kept[name]] for name, table in of.items() if name in kept}
+        for metric, of in edits.tables.items()
+    }
+    ids = {name: tuple(itertools.compress(edits.ids[name], mask)) for name, mask in kept.items()}
+    metrics = score_tables(tables, seed=scores.seed, num_samples=scores.num_samples)
+    return PartScores(metrics, EditCounts(ids, tables, {}, edits.references))
 
 
 def score_tables(
