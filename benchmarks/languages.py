@@ -16,6 +16,7 @@ from pathlib import Path
 
 from publishing import named_path, tell
 
+from arborvox.files import read_json
 from arborvox.report.document import Cell, Table
 from arborvox.report.experiment_report import NUMBERS_NAME
 from arborvox.report.results import read_table
@@ -42,6 +43,7 @@ LAYERS_HEADER = (
     "RTF",
 )
 RATES = ("free-cer", "free-wer")
+PART_OF_ALL, PART_OF_NEW = "", "-new"
 
 
 def read_experiment(label: str, folder: Path) -> tuple[Cell, ...]:
@@ -55,29 +57,37 @@ def read_experiment(label: str, folder: Path) -> tuple[Cell, ...]:
 
 
 def read_layers(label: str, folder: Path) -> list[tuple[Cell, ...]]:
-    """Return a row for each search: both output layers, and the difference with its interval."""
-    cer, wer, speed = (
-        {row[0].text: row[-1] for row in _told(folder, name).rows}
-        for name in (*RATES, "free-speed")
-    )
+    """Return a row for each search: both output layers, and the difference with its interval.
+
+    Where a test set repeats sentences of the training set, the others have rows of their own.
+    """
+    told = read_json(folder / "report" / NUMBERS_NAME)["tables"]
+    speed = {row[0].text: row[-1] for row in _told(folder, "free-speed").rows}
     rows = []
-    for softmax in (name for name in cer if name.startswith(SOFTMAX)):
-        tree = softmax.replace(SOFTMAX, H_SOFTMAX, 1)
-        pooled = _told(folder, f"{RATES[0]}-{tree} against {softmax}").rows[-1]
-        difference, interval = pooled[3], pooled[4]
-        search = softmax.removeprefix(SOFTMAX).removeprefix(", ") or "joint"
-        rates = (
-            replace(found[name], best=False) for found in (cer, wer) for name in (softmax, tree)
+    for part, words in ((PART_OF_ALL, ""), (PART_OF_NEW, ", new sentences")):
+        if f"{RATES[0]}{part}" not in told:
+            continue
+        cer, wer = (
+            {row[0].text: replace(row[-1], best=False) for row in _told(folder, name + part).rows}
+            for name in RATES
         )
-        rows.append(
-            (
-                Cell(f"{label}, {search}"),
-                *rates,
-                replace(difference, note=interval.text),
-                speed[softmax],
-            )
-        )
+        for softmax in (name for name in cer if name.startswith(SOFTMAX)):
+            tree = softmax.replace(SOFTMAX, H_SOFTMAX, 1)
+            search = softmax.removeprefix(SOFTMAX).removeprefix(", ") or "joint"
+            rates = (found[name] for found in (cer, wer) for name in (softmax, tree))
+            difference = _difference(folder, part, softmax, tree)
+            rows.append((Cell(f"{label}, {search}{words}"), *rates, difference, speed[softmax]))
     return rows
+
+
+def _difference(folder: Path, part: str, softmax: str, tree: str) -> Cell:
+    """Return the pooled difference of the CER between two models, with its interval."""
+    if part == PART_OF_ALL:
+        row = _told(folder, f"{RATES[0]}-{tree} against {softmax}").rows[-1]
+    else:
+        rows = _told(folder, f"{RATES[0]}{part}-differences").rows
+        row = next(row for row in rows if row[0].text == f"{tree} − {softmax}, pooled")
+    return replace(row[3], note=row[4].text)
 
 
 def _told(folder: Path, name: str) -> Table:

@@ -146,10 +146,10 @@ class PretrainedEncoder(StackedEncoder):
             with torch.set_grad_enabled(torch.is_grad_enabled() and self.config.freeze != "all"):
                 states, lens = self.frozen_states(frames, lens)
         if self._num_raw:
-            states, lens = self._in_windows(self._upper_states, states, lens, a_state=1)
-        weights = self.mixture.softmax(dim=0)
-        states = states.view(*states.shape[:2], len(self.chosen), -1)  # (B, T', K, D0)
-        joined, lens = _join_neighbors(_mix(states, weights), lens, self.config.stride)
+            mixed, lens = self._in_windows(self._mixed_with_upper, states, lens, a_state=1)
+        else:
+            mixed = self._mixed_kept(states)
+        joined, lens = _join_neighbors(mixed, lens, self.config.stride)
         return self._run_stack(self.project(joined), lens)
 
     def frozen_states(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
@@ -207,21 +207,33 @@ class PretrainedEncoder(StackedEncoder):
                 states.append(self._normalized(number, x[:, :heard]))
         return torch.cat([*states, *[x.float()] * self._num_raw], dim=-1), lens - silent
 
-    def _upper_states(self, states: Tensor, lens: Tensor) -> States:
-        """Turn what `frozen_states` gave into the chosen states, all normalized."""
+    def _mixed_kept(self, states: Tensor) -> Tensor:
+        """Mix what `frozen_states` gave of layers that do not learn, (B, T', K·D0) -> (…, D0)."""
+        weights = self.mixture.softmax(dim=0)[: len(self._kept)]
+        return _mix(states.view(*states.shape[:-1], len(weights), -1), weights)
+
+    def _mixed_with_upper(self, states: Tensor, lens: Tensor) -> States:
+        """Run the layers that learn on what `frozen_states` gave, and mix the chosen states.
+
+        They are added up one by one: side by side they would be copied, a dozen wide ones.
+        """
         width = self.network.width
-        states = states.to(self.project.weight.dtype)  # kept ones are in half precision
         silent = self.network.num_silent
         heard = states.shape[1] - silent
-        below, x = states[:, :heard, :-width], states[..., -width:]
+        # Kept ones are in half precision.
+        below, x = states[:, :heard, :-width], states[..., -width:].to(self.project.weight.dtype)
+        mixed = self._mixed_kept(below) if self._kept else None
+        weights = self.mixture.softmax(dim=0)
         context = self.network.context(x, lens)
-        above = []
         for number in range(self._lower, max(self.chosen) + 1):
             if number > self._lower:
                 x = self._run_layer(number - 1, x, context, last=number == max(self.chosen))
             if number in self.chosen:
-                above.append(self._normalized(number, x[:, :heard]))
-        return torch.cat([below, *above], dim=-1), lens - silent
+                weight = weights[self.chosen.index(number)]
+                state = self._normalized(number, x[:, :heard]).to(weight.dtype)
+                mixed = weight * state if mixed is None else torch.addcmul(mixed, state, weight)
+        assert mixed is not None
+        return mixed, lens - silent
 
     def _normalized(self, number: int, x: Tensor) -> Tensor:
         state = self.network.finish(x) if number == len(self.network.layers) else x
