@@ -6,8 +6,8 @@ columns (24 bytes an utterance) are mapped, not loaded.
 
 import json
 from array import array
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -272,6 +272,7 @@ class BatchReader:
     mask_fill: Tensor | None = None  # (M,) the training mean, which normalization turns into 0
     cache: str | None = None  # the folder where frames are kept
     pauses: bool = True  # or only what is between them
+    cut_anew: Callable[[Sequence[int], int], tuple[int, ...]] | None = None  # tokens, by a seed
     _cache: FeatureCache | None = field(init=False, repr=False)
     _shard_cache: ShardFeatureCache | None = field(init=False, repr=False)
     _surroundings: Surroundings | None = field(init=False, repr=False)
@@ -292,6 +293,9 @@ class BatchReader:
         skipped: list[tuple[str, str]] = []
         for row, speed, seed in zip(order.rows, order.speeds, order.seeds, strict=True):
             utterance = self.table[row]
+            if self.cut_anew is not None:
+                tokens = self.cut_anew(utterance.tokens, seed)
+                utterance = replace(utterance, tokens=tokens)
             try:
                 features.append(self._augmented(utterance, speed, seed))
                 good.append(utterance)

@@ -69,6 +69,14 @@ class Recipe(Section):
         return self
 
     @model_validator(mode="after")
+    def _check_pieces(self) -> "Recipe":
+        if self.augment.piece_dropout and self.tokens.unit != "bpe":
+            raise ValueError(
+                f"augment.piece_dropout is read with tokens.unit: bpe, not {self.tokens.unit}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_questions(self) -> "Recipe":
         for key in ("output", "ctc"):
             if getattr(self.model, key) == "tied" and self.tree.kind != "questions":

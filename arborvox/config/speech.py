@@ -57,6 +57,8 @@ class AugmentConfig(Section):
     time_masks: int = Field(2, ge=0, le=1000)
     max_time_mask: int = Field(50, ge=0, le=100_000)
     max_time_share: float = Field(0.2, ge=0, le=1)
+    # BPE units only: each merge of two pieces is left out with this probability.
+    piece_dropout: float = Field(0.0, ge=0, lt=1)
     noise_folder: str | None = None
     noise_share: float = Field(0.5, ge=0, le=1)
     snr_db: tuple[Decibels, Decibels] = (10.0, 30.0)

@@ -80,6 +80,13 @@ class Pieces:
         size = self._processor.get_piece_size()
         return [self._processor.id_to_piece(n) for n in range(size) if n != _UNK_PIECE_ID]
 
+    @property
+    def scores(self) -> dict[str, float]:
+        """The pieces of letters, bytes left out; those with a higher score are merged first."""
+        model = self._processor
+        numbers = (n for n in range(model.get_piece_size()) if n != _UNK_PIECE_ID)
+        return {model.id_to_piece(n): model.get_score(n) for n in numbers if not model.is_byte(n)}
+
     def split(self, text: str) -> list[str]:
         """Cut a text into pieces; stretches that the model does not know come out as they are."""
         text = text.replace(PIECE_SPACE, UNKNOWN_CHARACTER)

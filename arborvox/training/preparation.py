@@ -1,6 +1,6 @@
 """What stands before the first step: the tables of utterances and the features' mean."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -16,6 +16,7 @@ from arborvox.files import atomic_path
 from arborvox.manifest import split_file
 from arborvox.model.encoders import make_input
 from arborvox.tokens import UNK_ID, Tokenizer
+from arborvox.tokens.piece_dropout import PieceDropout
 from arborvox.training.loader import measure_cmvn
 from arborvox.training.ranks import Ranks
 from arborvox.training.state import RunFolder
@@ -32,6 +33,7 @@ class TrainingData:
     input: SpeechInput
     cmvn: CMVN | None  # where the encoder normalizes by the training data
     cache: str | None
+    cut_anew: PieceDropout | None = None
 
     def training_reader(self, augment: AugmentConfig | None) -> BatchReader:
         """Return what makes training batches; masks are filled with what is normal.
@@ -39,8 +41,9 @@ class TrainingData:
         None is for a plain start: speech as it is, but without its pauses.
         """
         fill = None if self.cmvn is None else self.cmvn.mean
-        pauses = augment is not None
-        return BatchReader(self.train, self.input, augment, fill, self.cache, pauses)
+        reader = BatchReader(self.train, self.input, augment, fill, self.cache)
+        plain = augment is None
+        return replace(reader, pauses=not plain, cut_anew=None if plain else self.cut_anew)
 
     def dev_reader(self) -> BatchReader:
         """Return what makes batches of the development set."""
@@ -55,6 +58,7 @@ def prepare_data(
     if ranks.first:
         _make_data(run, recipe, speech_input, manifests, tokens)
     ranks.wait()
+    rate = recipe.augment.piece_dropout
     cmvn = None
     if speech_input.wants_statistics:
         cmvn = _load_cmvn(run.data / "cmvn.safetensors", speech_input.width)
@@ -64,6 +68,7 @@ def prepare_data(
         input=speech_input,
         cmvn=cmvn,
         cache=recipe.features.cache,
+        cut_anew=PieceDropout(Tokenizer.load(tokens), rate) if rate else None,
     )
 
 
