@@ -1,5 +1,7 @@
 """Search with the attention decoder: a beam, alone or joint with CTC; a beam of one is greedy."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,10 @@ from arborvox.decode.settings import BeamSettings
 from arborvox.kernels.threads import run_split
 from arborvox.vocabulary import EOS_ID
 
+# An end has to be almost as likely as the likeliest token: a ratio of log-probabilities, as in
+# Hannun and others, "Sequence-to-sequence speech recognition with time-depth separable
+# convolutions", Interspeech 2019.
+END_RATIO = 1.5
 # Less is not told apart from never: below this float32 is inexact, and slow on many processors.
 LEAST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
@@ -55,6 +61,18 @@ def attention_beam(
     return [beams.hypotheses(b) for b in range(len(encoded))]
 
 
+def attention_alone(
+    network: SearchNetwork, encoded: Encoded, settings: BeamSettings
+) -> list[list[Hypothesis]]:
+    """Search by the decoder alone, which ends a hypothesis only where an end is likely.
+
+    Scores fall with every token, so that of all the places where a hypothesis could end, one of
+    the first would win: an unlikely end costs less than a long sentence. CTC, where it has a say,
+    knows that there is speech left.
+    """
+    return attention_beam(network, encoded, replace(settings, end_ratio=END_RATIO))
+
+
 class _Beams:
     """The state of a search: living and finished hypotheses of B utterances, and their history."""
 
@@ -87,8 +105,9 @@ class _Beams:
         tokens, parents = np.full(shape, EOS_ID), np.zeros(shape, np.int64)
         before = self._best_live[active]
         beam_kernels.choose_continuations(
-            step, settings.min_tokens, 1.0 - settings.ctc_weight, settings.ctc_weight,
-            settings.lm_weight, settings.length_bonus, self._lm, active, values, ids,
+            step, settings.min_tokens, settings.end_ratio,
+            1.0 - settings.ctc_weight, settings.ctc_weight, settings.lm_weight,
+            settings.length_bonus, self._lm, active, values, ids,
             np.empty((0, 0, 0)) if ctc_scores is None else ctc_scores,
             self.limits, self.live, self._totals, self._lm_states,
             self._num_finished, self._finished_scores, self._finished_nodes,

@@ -55,6 +55,7 @@ def extend_ends(
 def choose_continuations(
     step: int,
     min_tokens: int,
+    end_ratio: float,
     attention_weight: float,
     ctc_weight: float,
     lm_weight: float,
@@ -98,7 +99,11 @@ def choose_continuations(
             old_totals[k], old_states[k] = totals[b, k], lm_states[b, k]
             for c in range(C):
                 token = ids[row, k, c]
-                if (token == EOS_ID and step < min_tokens) or values[row, k, c] == NEVER:
+                if values[row, k, c] == NEVER:
+                    continue
+                # Values fall, so the first one is the best.
+                too_soon = step < min_tokens or values[row, k, c] < end_ratio * values[row, k, 0]
+                if token == EOS_ID and too_soon:
                     continue
                 i = k * C + c
                 lm_score, states[i] = read_token(lm, old_states[k], token)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from arborvox.config.choices import Search, SearchMode
-from arborvox.decode.attention import attention_beam
+from arborvox.decode.attention import attention_alone, attention_beam
 from arborvox.decode.ctc import ctc_beam, ctc_greedy
 from arborvox.decode.encoded import Encoded, SearchNetwork
 from arborvox.decode.hypothesis import Hypothesis
@@ -53,7 +53,7 @@ SEARCHES: dict[Search, SearchKind] = {
     "ctc-greedy": SearchKind(ctc_greedy, needs_ctc=True, wide=False),
     "ctc-beam": SearchKind(ctc_beam, needs_ctc=True),
     "attention-greedy": SearchKind(attention_beam, needs_decoder=True, wide=False),
-    "attention-beam": SearchKind(attention_beam, needs_decoder=True),
+    "attention-beam": SearchKind(attention_alone, needs_decoder=True),
     "joint": SearchKind(attention_beam, needs_ctc=True, needs_decoder=True, weighs_ctc=True),
     "rescoring": SearchKind(
         attention_rescoring, needs_ctc=True, needs_decoder=True, weighs_ctc=True

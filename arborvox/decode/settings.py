@@ -1,5 +1,6 @@
 """How far and by what every search looks."""
 
+import math
 from dataclasses import dataclass
 
 from arborvox.decode.automaton import LanguageModel
@@ -16,6 +17,8 @@ class BeamSettings:
     lm_weight: float = 0.0
     length_bonus: float = 0.0
     min_tokens: int = 0
+    # <eos> needs a log P of no less than this times the best one's; infinite: any will do.
+    end_ratio: float = math.inf
     max_tokens: int | None = None  # never more than there are frames
 
     @property

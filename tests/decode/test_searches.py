@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from arborvox.config.choices import Search, values_of
-from arborvox.decode import searches
+from arborvox.decode import attention, searches
 from arborvox.decode.attention import attention_beam
 from arborvox.decode.ctc import ctc_beam
 from arborvox.decode.hypothesis import Hypothesis
@@ -150,6 +150,40 @@ def test_beam_of_vocabulary_equals_exhaustive_search(make_model: MakeModel, spee
         ranked = sorted(scores.items(), key=lambda entry: -entry[1])[:V]
         assert [hypothesis.tokens for hypothesis in best] == [tokens for tokens, _ in ranked]
         assert [h.score for h in best] == pytest.approx([score for _, score in ranked], rel=1e-5)
+
+
+@torch.no_grad()
+def test_the_decoder_alone_ends_only_where_an_end_is_likely(
+    make_model: MakeModel, speech: Speech, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all transcripts with such an end, or cut off, it finds the best ones."""
+    ratio = 1.05  # all units are about as likely here: some ends fail, and some do not
+    monkeypatch.setattr(attention, "END_RATIO", ratio)
+    model, V = make_model(), len(UNITS)
+    network = Network(model)
+    settings = BeamSettings(beam=V, num_best=V, max_tokens=2)
+    long_enough = (speech[0][[0, 2, 3]], speech[1][[0, 2, 3]])
+    run = searches.SEARCHES["attention-beam"].run
+    found = run(network, network.encode(*long_enough), settings)
+    refused = 0
+    for best, (features, _) in zip(found, one_by_one(long_enough), strict=True):
+
+        def log_prob(tokens: tuple[int, ...], *, ended: bool, of: Tensor = features[0]) -> float:
+            return attention_log_prob(model, of, tokens, ended=ended)
+
+        scores = {}
+        for tokens in all_transcripts(2):
+            score = log_prob(tokens, ended=len(tokens) < 2)
+            if len(tokens) < 2:
+                before = log_prob(tokens, ended=False)
+                others = (log_prob((*tokens, t), ended=False) for t in WRITTEN)
+                if score - before < ratio * (max(score, *others) - before):
+                    refused += 1
+                    continue
+            scores[tokens] = score
+        ranked = sorted(scores.items(), key=lambda entry: -entry[1])[: len(best)]
+        assert [hypothesis.tokens for hypothesis in best] == [tokens for tokens, _ in ranked]
+    assert 0 < refused < 3 * V, "some ends fail, and some do not"
 
 
 @pytest.mark.parametrize("ctc_weight", [0.3, 1.0])
