@@ -40,7 +40,6 @@ LAYERS_HEADER = (
     "WER, softmax",
     "WER, H-Softmax",
     "difference of CER",
-    "RTF",
 )
 RATES = ("free-cer", "free-wer")
 PART_OF_ALL, PART_OF_NEW = "", "-new"
@@ -62,7 +61,6 @@ def read_layers(label: str, folder: Path) -> list[tuple[Cell, ...]]:
     Where a test set repeats sentences of the training set, the others have rows of their own.
     """
     told = read_json(folder / "report" / NUMBERS_NAME)["tables"]
-    speed = {row[0].text: row[-1] for row in _told(folder, "free-speed").rows}
     rows = []
     for part, words in ((PART_OF_ALL, ""), (PART_OF_NEW, ", new sentences")):
         if f"{RATES[0]}{part}" not in told:
@@ -76,7 +74,7 @@ def read_layers(label: str, folder: Path) -> list[tuple[Cell, ...]]:
             search = softmax.removeprefix(SOFTMAX).removeprefix(", ") or "joint"
             rates = (found[name] for found in (cer, wer) for name in (softmax, tree))
             difference = _difference(folder, part, softmax, tree)
-            rows.append((Cell(f"{label}, {search}{words}"), *rates, difference, speed[softmax]))
+            rows.append((Cell(f"{label}, {search}{words}"), *rates, difference))
     return rows
 
 
