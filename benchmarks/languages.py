@@ -43,6 +43,7 @@ LAYERS_HEADER = (
 )
 RATES = ("free-cer", "free-wer")
 PART_OF_ALL, PART_OF_NEW = "", "-new"
+MISSING = Cell("–")
 
 
 def read_experiment(label: str, folder: Path) -> tuple[Cell, ...]:
@@ -72,8 +73,8 @@ def read_layers(label: str, folder: Path) -> list[tuple[Cell, ...]]:
         for softmax in (name for name in cer if name.startswith(SOFTMAX)):
             tree = softmax.replace(SOFTMAX, H_SOFTMAX, 1)
             search = softmax.removeprefix(SOFTMAX).removeprefix(", ") or "joint"
-            rates = (found[name] for found in (cer, wer) for name in (softmax, tree))
-            difference = _difference(folder, part, softmax, tree)
+            rates = (found.get(name, MISSING) for found in (cer, wer) for name in (softmax, tree))
+            difference = _difference(folder, part, softmax, tree) if tree in cer else MISSING
             rows.append((Cell(f"{label}, {search}{words}"), *rates, difference))
     return rows
 
