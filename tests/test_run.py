@@ -16,6 +16,7 @@ from arborvox.files import hold
 from arborvox.pipeline import work
 from arborvox.pipeline.experiment import LOCK_NAME, run_experiment
 from arborvox.pipeline.stages import RECORD_NAME
+from arborvox.report.experiment import load_experiment
 
 SCRIPT = str(Path(__file__).with_name("run_command.py"))
 
@@ -223,6 +224,26 @@ def test_a_variant_less_is_told_although_nothing_had_to_be_done(
 ) -> None:
     assert done_again(copied, recordings, variants=VARIANTS[:1]) == {"report"}
     assert "H-Softmax" not in (copied / "out/report/report.md").read_text()
+
+
+def test_some_of_the_variants_can_be_run_alone(copied: Path, recordings: Path) -> None:
+    before = records(copied / "out")
+    beam = {
+        "name": "beam",
+        "against": "softmax",
+        "set": {"model.output": "softmax", "decode.mode": "ctc-beam"},
+    }
+    recipe = write_recipe(copied / "recipe.yaml", recordings, variants=[*VARIANTS, beam])
+    run_experiment(recipe, copied / "out", [0], chosen=["beam", "huffman"])
+    after = records(copied / "out")
+    again = {name for name, sealed in after.items() if before.get(name) != sealed}
+    assert again == {"report", "runs/beam/seed-0/decode-free", "runs/beam/seed-0/score-free"}
+    told = load_experiment(copied / "out")
+    assert [(model.name, model.against) for model in told.models] == [
+        ("huffman", None),
+        ("beam", None),
+    ]
+    assert told.command.endswith("--seeds 0 --variants beam,huffman")
 
 
 def test_each_languages_own_units_are_all_that_is_heard(copied: Path, recordings: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tiny_experiment import VARIANTS, write_recipe
 
 from arborvox.config.migration import RECIPE_VERSION
+from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_json_atomic
 from arborvox.pipeline.stages import RECORD_NAME, look_at
@@ -44,6 +45,41 @@ def test_models_that_are_only_decoded_otherwise_are_trained_once(tmp_path: Path)
     plan = plan_of(tmp_path, variants=variants)
     assert names(plan, "train") == ["runs/greedy/seed-0/train"]
     assert len(names(plan, "decode")) == 2
+
+
+def test_chosen_variants_have_the_folders_that_they_have_among_all(tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path / "recipe.yaml",
+        tmp_path / "table.jsonl",
+        variants=[
+            {"name": "greedy", "set": {"decode.mode": "ctc-greedy"}},
+            {"name": "beam", "set": {"decode.mode": "ctc-beam"}},
+            {"name": "next", "set": {"train.init_from": "greedy", "train.max_steps": 8}},
+            {"name": "last", "set": {"train.init_from": "next", "train.max_steps": 9}},
+        ],
+    )
+
+    def choose(*chosen: str) -> Plan:
+        return make_plan(read_variants(recipe, ()), (0,), tmp_path / "out", chosen)
+
+    beam = choose("beam")
+    assert names(beam, "train") == ["runs/greedy/seed-0/train"]
+    assert names(beam, "decode") == ["runs/beam/seed-0/decode-free"]
+    last = choose("last")
+    assert names(last, "train") == [
+        f"runs/{name}/seed-0/train" for name in ("greedy", "next", "last")
+    ]
+    assert names(last, "score") == ["runs/last/seed-0/score-free"]
+    with pytest.raises(ArborvoxError, match=r"--variants lst: .* it has greedy, beam, next, last"):
+        choose("last", "lst")
+
+
+def test_a_search_that_finds_something_else_is_decoded_again(tmp_path: Path) -> None:
+    def versions() -> set[int]:
+        plan = plan_of(tmp_path, decode={"mode": "attention-beam"}, model={"size": "tiny"})
+        return {stage.version for stage in plan.stages if stage.kind == "decode"}
+
+    assert versions() == {SEARCHES["attention-beam"].version}
 
 
 def test_other_data_get_folders_of_their_own(tmp_path: Path) -> None:

@@ -64,6 +64,13 @@ def test_changed_input_or_setting_does_it_again(copying: Copying) -> None:
     assert look_at(copying.stage()).changed == ("settings.a.b",)
 
 
+def test_work_that_gives_another_result_than_before_is_done_again(copying: Copying) -> None:
+    copying.run()
+    assert copying.run(version=2)
+    assert not copying.run(version=2)
+    assert look_at(copying.stage()).changed == ("version",)
+
+
 def test_the_same_content_written_again_is_no_change(copying: Copying) -> None:
     copying.run()
     copying.source.unlink()

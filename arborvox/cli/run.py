@@ -38,6 +38,14 @@ def run(
             "a folder, or a name of the hub.",
         ),
     ] = None,
+    variants: Annotated[
+        str | None,
+        typer.Option(
+            "--variants",
+            help="Only these of the recipe's variants, such as softmax,softmax-lm, and the models "
+            "that they start from.  [default: all]",
+        ),
+    ] = None,
     test_languages: Annotated[
         str | None,
         typer.Option("--test-languages", help="Never heard in training, such as fin,abk (UCLA)."),
@@ -59,9 +67,11 @@ def run(
     words += overrides or ()
     if test_languages is not None:
         words.append(_choose_test_languages(test_languages))
+    numbers = parse_seeds(seeds) if seeds is not None else ()
+    chosen = _choose_variants(variants) if variants is not None else ()
     try:
         with join_team():
-            run_experiment(recipe, out, parse_seeds(seeds) if seeds is not None else (), words)
+            run_experiment(recipe, out, numbers, words, chosen)
     except RunInterruptedError:
         say("run the same command again to go on")
         raise typer.Exit(130) from None
@@ -89,6 +99,16 @@ def _choose_test_languages(text: str) -> str:
             f"--test-languages {text}: write codes with commas between, as fin,abk."
         )
     return f"corpus.test_languages=[{', '.join(names)}]"
+
+
+def _choose_variants(text: str) -> list[str]:
+    """Turn `softmax,softmax-lm` into names."""
+    from arborvox.errors import ArborvoxError
+
+    names = [word.strip() for word in text.split(",") if word.strip()]
+    if not names:
+        raise ArborvoxError("--variants: write names with commas between, as softmax,h-softmax.")
+    return names
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -43,6 +43,7 @@ class SearchKind:
     needs_decoder: bool = False
     wide: bool = True  # keeps a beam, which a language model and a length bonus can reorder
     weighs_ctc: bool = False  # shares the score between CTC and decoder
+    version: int = 1  # raised where it finds other hypotheses than before: experiments decode again
 
     def can_use(self, *, has_ctc: bool, has_decoder: bool) -> bool:
         """Whether a model with these branches has what the search needs."""
@@ -53,7 +54,7 @@ SEARCHES: dict[Search, SearchKind] = {
     "ctc-greedy": SearchKind(ctc_greedy, needs_ctc=True, wide=False),
     "ctc-beam": SearchKind(ctc_beam, needs_ctc=True),
     "attention-greedy": SearchKind(attention_beam, needs_decoder=True, wide=False),
-    "attention-beam": SearchKind(attention_alone, needs_decoder=True),
+    "attention-beam": SearchKind(attention_alone, needs_decoder=True, version=2),
     "joint": SearchKind(attention_beam, needs_ctc=True, needs_decoder=True, weighs_ctc=True),
     "rescoring": SearchKind(
         attention_rescoring, needs_ctc=True, needs_decoder=True, weighs_ctc=True

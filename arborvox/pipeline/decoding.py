@@ -10,7 +10,7 @@ from arborvox.corpora import find_inventories
 from arborvox.decode.corpus_decoding import decode_with
 from arborvox.decode.encoded_memory import EncodedMemory
 from arborvox.decode.engine import load_engine
-from arborvox.decode.searches import choose_search
+from arborvox.decode.searches import SEARCHES, SearchKind, choose_search
 from arborvox.decode.timing import join_timings, read_timing
 from arborvox.digests import checksum_file, digest_files, digest_value
 from arborvox.errors import ArborvoxError
@@ -30,12 +30,12 @@ DECODE_SETTINGS = {
 }
 
 
-def check_search(recipe: Recipe, variant: str) -> None:
-    """Refuse a search that the model could not do before it is trained."""
+def check_search(recipe: Recipe, variant: str) -> SearchKind:
+    """Return a variant's search; refuse one that the model could not do before it is trained."""
     config = recipe.decode
     made = None if config.transcripts_lm is None else Path(LM)
     try:
-        choose_search(
+        search = choose_search(
             config.whole(lm=config.lm or made, transcripts_lm=None),
             has_ctc=recipe.model.ctc_weight > 0,
             has_decoder=recipe.model.decoder != "none",
@@ -46,6 +46,7 @@ def check_search(recipe: Recipe, variant: str) -> None:
         path = getattr(config, key)
         if path is not None and not path.is_file():
             raise ArborvoxError(f"variant {variant}: decode.{key}: there is no file {path}.")
+    return SEARCHES[search]
 
 
 def decode_test_set(

@@ -44,20 +44,25 @@ LOCK_NAME = ".lock"
 
 
 def run_experiment(
-    recipe: Path, out: Path, seeds: Sequence[int] = (), overrides: Sequence[str] = ()
+    recipe: Path,
+    out: Path,
+    seeds: Sequence[int] = (),
+    overrides: Sequence[str] = (),
+    chosen: Sequence[str] = (),
 ) -> Path:
     """Do what an experiment still lacks; return the report's page.
 
-    Without seeds there is one training of each variant, with the recipe's own seed.
+    Without seeds there is one training of each variant, with the recipe's own seed; without chosen
+    variants there are all.
     """
     if len(set(seeds)) < len(seeds):
         raise ArborvoxError("--seeds: give each seed once, such as 0,1,2.")
     variants = read_variants(recipe, overrides)
     base = variants[0].source.load()
     seeds = seeds or (base.train.seed,)
-    command = _command(recipe, out, seeds, overrides)
+    command = _command(recipe, out, seeds, overrides, chosen)
     out = out.absolute()
-    plan = make_plan(variants, seeds, out)
+    plan = make_plan(variants, seeds, out, chosen)
     _check_sources(plan)
     team = this_team()
     team.wait()  # all have planned before anything changes
@@ -170,7 +175,8 @@ def _report(plan: Plan) -> Path:
 
 def _describe(plan: Plan, variants: Sequence[Variant], command: str, recipe: str) -> Experiment:
     """Collect what the report needs to know of the plan."""
-    compared = [variant for variant in variants if variant.config.role == "compare"]
+    scored = {leg.variant.name for leg in plan.legs if leg.decodes}
+    compared = [variant for variant in variants if variant.name in scored]
     models = []
     for variant in compared:
         legs = [leg for leg in plan.legs if leg.variant is variant]
@@ -178,7 +184,7 @@ def _describe(plan: Plan, variants: Sequence[Variant], command: str, recipe: str
             ModelEntry(
                 name=variant.name,
                 label=variant.label,
-                against=variant.config.against,
+                against=variant.config.against if variant.config.against in scored else None,
                 changes=variant.config.set,
                 num_parameters=_count_parameters(legs[0]),
                 runs=tuple(_run_entry(leg, plan.out) for leg in legs),
@@ -241,9 +247,13 @@ def _count_parameters(leg: Leg) -> int:
     return total
 
 
-def _command(recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[str]) -> str:
+def _command(
+    recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[str], chosen: Sequence[str]
+) -> str:
     words = ["arborvox", "run", str(recipe), "--out", str(out)]
     words += ["--seeds", ",".join(map(str, seeds))]
+    if chosen:
+        words += ["--variants", ",".join(chosen)]
     for override in overrides:
         words += ["--set", override]
     return shlex.join(words)

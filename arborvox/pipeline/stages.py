@@ -21,8 +21,6 @@ from arborvox.team import this_team
 from arborvox.typed_json import check_form
 
 RECORD_NAME = "stage.json"
-# Raised when a stage of the same settings and inputs gives another result than before.
-STAGE_VERSION = 1
 
 
 class RunInterruptedError(Exception):
@@ -49,6 +47,7 @@ class Stage:
     outgrown: Callable[[Path], bool] | None = None
     # Took long: it mends a lost output itself, and is set aside when it has to start over.
     precious: bool = False
+    version: int = 1  # raised where the same settings and inputs give another result than before
     shared: bool = False  # whether all processes work on it, or the first one for all
 
 
@@ -166,7 +165,7 @@ def _current_facts(stage: Stage) -> dict[str, Any]:
         else:
             digests[name] = output_digest(owner, path.relative_to(owner).as_posix())
     facts: dict[str, Any] = {
-        "version": STAGE_VERSION,
+        "version": stage.version,
         "settings": stage.settings,
         "inputs": digests,
     }

@@ -1,7 +1,7 @@
 """What has to be done for an experiment: stages, each once, shared by all that need the same."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +86,45 @@ class Plan:
         return list(seen.values())
 
 
-def make_plan(variants: Sequence[Variant], seeds: Sequence[int], out: Path) -> Plan:
-    """Lay out the work of a comparison."""
+def make_plan(
+    variants: Sequence[Variant], seeds: Sequence[int], out: Path, chosen: Sequence[str] = ()
+) -> Plan:
+    """Lay out the work of a comparison: of all variants, or of some chosen ones."""
     needs = {variant.name: _needed_names(variant, variants, seeds[0]) for variant in variants}
     order = order_by_need(needs)
     place = {variant.name: variant for variant in variants}
     planner = _Planner(out, many_seeds=len(seeds) > 1)
+    # All are planned, so that work has the place that it has in the whole comparison.
     legs = [planner.leg(place[name], seed) for seed in seeds for name in order]
+    if chosen:
+        legs = _choose_legs(legs, chosen)
     _check_comparable([leg for leg in legs if leg.decodes])
     return Plan(out, tuple(legs))
+
+
+def _choose_legs(legs: Sequence[Leg], chosen: Sequence[str]) -> list[Leg]:
+    """Keep the legs of chosen variants whole, and of others the models that these start from."""
+    scored = list(dict.fromkeys(leg.variant.name for leg in legs if leg.decodes))
+    if unknown := [name for name in chosen if name not in scored]:
+        raise ArborvoxError(
+            f"--variants {unknown[0]}: the recipe scores no such variant; it has "
+            f"{', '.join(scored)}."
+        )
+    whole = [leg for leg in legs if leg.variant.name in chosen]
+    needed = _folders_of([stage for leg in whole for stage in leg.stages])
+    there = {leg.train.folder for leg in whole}
+    kept = []
+    for leg in legs:
+        if leg.variant.name in chosen:
+            kept.append(leg)
+        elif leg.train.folder in needed - there:
+            kept.append(replace(leg, lm=None, decodes={}, scores={}))
+    return kept
+
+
+def _folders_of(stages: Iterable[Stage]) -> set[Path]:
+    """Return where stages work, and all that come before them."""
+    return {folder for s in stages for folder in ({s.folder} | _folders_of(s.after))}
 
 
 def _check_comparable(legs: Sequence[Leg]) -> None:
@@ -136,9 +166,9 @@ class _Planner:
         self._trained[variant.name, seed] = train
         leg = Leg(variant, seed, recipe, prepare, tokens, tree, lm, train)
         if variant.config.role == "compare":
-            check_search(recipe, variant.name)
+            search = check_search(recipe, variant.name)
             for setting in DECODE_SETTINGS[recipe.decode.inventories]:
-                decode = self._decode(leg, setting)
+                decode = self._decode(leg, setting, search.version)
                 leg.decodes[setting] = decode
                 leg.scores[setting] = self._score(leg, setting, decode)
         return leg
@@ -303,7 +333,7 @@ class _Planner:
             shared=True,
         )
 
-    def _decode(self, leg: Leg, setting: str) -> Stage:
+    def _decode(self, leg: Leg, setting: str, version: int) -> Stage:
         config = leg.recipe.decode
         corpus = work.locate_corpus(leg.recipe.corpus)
         inputs = {
@@ -339,6 +369,7 @@ class _Planner:
             after=tuple(s for s in (leg.prepare, leg.tokens, leg.lm, leg.train) if s),
             inputs=inputs,
             source_mark=(lambda: inventory_mark(corpus)) if by_inventory else None,
+            version=version,
             shared=True,
         )
 

@@ -59,13 +59,28 @@ def make_settings(
     )
 
 
+def proposing_ways(search: SearchKind, with_lm: bool) -> list[Weights]:
+    """Return the weights that a search proposes with, each once.
+
+    A decoder alone hears no last frame: with a bonus above what a language model takes off each
+    token, its search would add tokens until the longest transcript that is allowed.
+    """
+    ways = list[Weights]()
+    for way in PROPOSING:
+        ctc_weight = way.ctc_weight if search.weighs_ctc else 0.0
+        lm_weight = way.lm_weight if with_lm else 0.0
+        bonus = way.length_bonus if search.needs_ctc else min(way.length_bonus, lm_weight)
+        ways.append(Weights(ctc_weight, lm_weight, bonus))
+    return list(dict.fromkeys(ways))
+
+
 @torch.inference_mode()
 def propose(
     network: Network, encoded: Encoded, search: SearchKind, lm: LanguageModel | None, beam: int
 ) -> list[CandidateList]:
     """Search in several ways, and let CTC, decoder and language model score all that is found."""
     found: list[dict[Tokens, None]] = [{} for _ in range(len(encoded))]  # in the order of finding
-    for way in PROPOSING:
+    for way in proposing_ways(search, lm is not None):
         settings = make_settings(search, way, lm, beam, num_best=beam)
         for b, hypotheses in enumerate(search.run(network, encoded, settings)):
             found[b].update(dict.fromkeys(hypothesis.tokens for hypothesis in hypotheses))

@@ -20,7 +20,14 @@ from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.manifest import Utterance, write_cuts
 from arborvox.tokens.tokenizer import Tokenizer
-from arborvox.tuning.candidates import IMPOSSIBLE, ctc_log_probs, make_settings, propose
+from arborvox.tuning.candidates import (
+    IMPOSSIBLE,
+    PROPOSING,
+    ctc_log_probs,
+    make_settings,
+    propose,
+    proposing_ways,
+)
 from arborvox.tuning.grid import ErrorGrid, ScoredList, Weights, search_grid
 from arborvox.tuning.tuning import check_development_set
 from arborvox.yaml12 import parse_yaml
@@ -86,6 +93,14 @@ def test_a_searchs_score_is_the_weighted_sum_of_the_candidates_scores(
                 assert hypothesis.score == pytest.approx(by_tokens[hypothesis.tokens], rel=1e-3)
                 compared += 1
     assert compared > 0
+
+
+def test_a_decoder_alone_proposes_nothing_that_runs_to_the_last_frame() -> None:
+    alone, joint = SEARCHES["attention-beam"], SEARCHES["joint"]
+    assert [way.length_bonus for way in proposing_ways(alone, with_lm=False)] == [0.0]
+    assert all(way.length_bonus <= way.lm_weight for way in proposing_ways(alone, with_lm=True))
+    assert proposing_ways(joint, with_lm=True) == list(PROPOSING)
+    assert len(proposing_ways(SEARCHES["ctc-beam"], with_lm=False)) == 4
 
 
 def test_transcripts_without_room_are_impossible_and_weigh_nothing_at_weight_0(
