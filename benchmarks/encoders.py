@@ -36,6 +36,7 @@ LARGE = {
     "num_hidden_layers": 24,
     "num_attention_heads": 16,
     "intermediate_size": 4096,
+    "layerdrop": 0.0,  # a tenth by default: the peer would learn by fewer layers than ours
 }
 # name -> config class, model class, extractor, settings
 MODELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {

@@ -379,6 +379,44 @@ def test_attention_in_blocks_hears_keys_as_loud_as_their_bias_says() -> None:
     torch.testing.assert_close(found[:1], wanted, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("num_frames", [1, 7, 300, 800])
+def test_attention_that_learns_has_the_gradients_of_attention(num_frames: int) -> None:
+    """In blocks of many rows, of some, and of one; padding neither speaks nor learns."""
+    torch.manual_seed(0)
+    parts = [torch.randn(2, 3, num_frames, 16).bfloat16() for _ in range(4)]
+    bias = torch.zeros(2, 1, 1, num_frames, dtype=torch.bfloat16)
+    bias[1, ..., 1 + num_frames // 2 :] = float("-inf")
+    query, key, value = (part.clone().requires_grad_() for part in parts[:3])
+    found, _ = attend_in_blocks(Listener(), query, key, value, bias, scaling=0.25, dropout=0.0)
+    assert found.grad_fn is not None and "LearningAttention" in _functions_behind(found)
+    grads = torch.autograd.grad(found, (query, key, value), parts[3].transpose(1, 2))
+    exact = [part.float().requires_grad_() for part in parts[:3]]
+    wanted = functional.scaled_dot_product_attention(*exact, attn_mask=bias.float(), scale=0.25)
+    for ours, theirs in zip(
+        (found.transpose(1, 2), *grads),
+        (wanted, *torch.autograd.grad(wanted, exact, parts[3].float())),
+        strict=True,
+    ):
+        difference = (ours.float() - theirs).norm()
+        assert float(difference.detach()) < 0.01 * float(theirs.detach().norm()) + 1e-6
+    assert not grads[1][1, :, 1 + num_frames // 2 :].any()
+
+
+def _functions_behind(found: Tensor) -> str:
+    """Name what a result was computed by, the last first."""
+    names, function = [], found.grad_fn
+    while function is not None:
+        names.append(function.name())
+        function = function.next_functions[0][0] if function.next_functions else None
+    return " ".join(names)
+
+
+def test_attention_that_drops_weights_is_left_to_the_library() -> None:
+    query, key, value = (torch.randn(1, 2, 4, 8).bfloat16().requires_grad_() for _ in range(3))
+    found, _ = attend_in_blocks(Listener(), query, key, value, None, dropout=0.5)
+    assert "LearningAttention" not in _functions_behind(found)
+
+
 def test_attention_in_blocks_leaves_masks_of_single_queries_to_the_library() -> None:
     query, key, value = (torch.randn(2, 3, 5, 8) for _ in range(3))
     mask = torch.zeros(2, 1, 5, 5).masked_fill(torch.ones(5, 5).triu(1).bool(), float("-inf"))

@@ -1,16 +1,19 @@
-"""Attention of encoders that do not learn, in blocks that stay in the processor's cache.
+"""Attention of pretrained encoders, in blocks that stay in the processor's cache.
 
 Torch's own kernel for bf16 on a CPU takes 1.6 to 1.9 times as long for utterances of 3 to 30
 seconds. Scores are rounded to bf16 here, which adds a seventh to what bf16 does to the states.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from arborvox.model.kernels.dispatch import suits_kernel
-from arborvox.model.kernels.scores import softmax_in_place
+from arborvox.model.kernels.scores import softmax_backward_in_place, softmax_in_place
 
 IN_BLOCKS = "arborvox-in-blocks"
 BLOCK_CELLS = 500_000  # scores at once
@@ -28,13 +31,16 @@ def attend_in_blocks(
 ) -> tuple[Tensor, Tensor | None]:
     """Attend as `transformers` asks for it, (B, H, T, D) -> (B, T, H, D) and no weights.
 
-    Where queries have masks of their own, something learns, or more is asked for than is known
-    here, its own kernel does it.
+    Where queries have masks of their own, weights are dropped, positions learn, or more is asked
+    for than is known here, its own kernel does it.
     """
     causal = getattr(module, "is_causal", True)  # as the library takes it
     biases_keys = attention_mask is None or attention_mask.shape[1:3] == (1, 1)
     asked = {name for name, value in others.items() if value is not None and value is not False}
-    if not biases_keys or causal or query.requires_grad or not asked <= KNOWN:
+    learns = query.requires_grad
+    cannot_learn = bool(others.get("dropout")) or others.get("position_bias") is not None
+    cannot_learn |= not suits_kernel("relative_attention", query)
+    if not biases_keys or causal or (learns and cannot_learn) or not asked <= KNOWN:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         found: tuple[Tensor, None] = sdpa_attention_forward(
@@ -61,14 +67,48 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Te
     keys, values = (x.reshape(num_rows, num_keys, width) for x in (key, value))
     if bias is not None:
         bias = bias.expand(*query.shape[:2], -1, -1).reshape(num_rows, 1, -1, num_keys)
-    heard = torch.empty_like(queries)
-    at_once = max(1, BLOCK_CELLS // (num_queries * num_keys))
-    for start in range(0, num_rows, at_once):
-        rows = slice(start, start + at_once)
-        scores = torch.bmm(queries[rows], keys[rows].transpose(1, 2))
-        weights = _weigh(scores, None if bias is None else bias[rows])
-        torch.bmm(weights, values[rows], out=heard[rows])
+    if query.requires_grad:
+        heard: Tensor = LearningAttention.apply(queries, keys, values, bias)  # type: ignore[no-untyped-call]
+    else:
+        heard = torch.empty_like(queries)
+        for rows, weights in _blocks(queries, keys, bias):
+            torch.bmm(weights, values[rows], out=heard[rows])
     return heard.view(query.shape)
+
+
+class LearningAttention(Function):
+    """Attend, (N, Q, D), (N, T, D) twice and a bias -> (N, Q, D); the way back weighs once more."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(query, key, value, bias)
+        heard = torch.empty_like(query)
+        for rows, weights in _blocks(query, key, bias):
+            torch.bmm(weights, value[rows], out=heard[rows])
+        return heard
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        query, key, value, bias = ctx.saved_tensors
+        for_query, for_key, for_value = map(torch.empty_like, (query, key, value))
+        for rows, weights in _blocks(query, key, bias):
+            gradients = torch.bmm(grad[rows], value[rows].transpose(1, 2))  # of the weights
+            torch.bmm(weights.transpose(1, 2), grad[rows], out=for_value[rows])
+            softmax_backward_in_place(weights, gradients)  # of the scores
+            torch.bmm(gradients, key[rows], out=for_query[rows])
+            torch.bmm(gradients.transpose(1, 2), query[rows], out=for_key[rows])
+        return for_query, for_key, for_value, None
+
+
+def _blocks(query: Tensor, key: Tensor, bias: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
+    """Yield rows and their weights, softmax(query · key + bias), (n, Q, T)."""
+    num_cells = query.shape[1] * key.shape[1]
+    at_once = max(1, BLOCK_CELLS // num_cells)
+    for start in range(0, len(query), at_once):
+        rows = slice(start, start + at_once)
+        scores = torch.bmm(query[rows], key[rows].transpose(1, 2))
+        yield rows, _weigh(scores, None if bias is None else bias[rows])
 
 
 def _weigh(scores: Tensor, bias: Tensor | None) -> Tensor:
