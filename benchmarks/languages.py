@@ -6,7 +6,7 @@
 An experiment is what `arborvox run` made of one model; scores are what `arborvox score` writes.
 --layers takes experiments of whole recipes (recipes/languages.yaml): softmax beside H-Softmax in
 every search, over their seeds. With --add, rows under other labels, and other tables, stay as
---json has them; --as names the first table, so that models from scratch have one of their own.
+--json has them; --as scratch gives models from scratch tables of their own.
 """
 
 import argparse
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("experiments", type=named_path, nargs="*")
     parser.add_argument("--layers", type=named_path, nargs="*", default=[])
     parser.add_argument("--searches", type=named_path, nargs="*", default=[])
-    parser.add_argument("--as", dest="table", default="languages", help="the table's name")
+    parser.add_argument("--as", dest="kind", help="of models, in the tables' names")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--add", action="store_true", help="keep the rows of other labels")
     arguments = parser.parse_args()
@@ -123,10 +123,12 @@ def main() -> None:
     tables = {}
     if arguments.experiments:
         rows = tuple(read_experiment(*named) for named in arguments.experiments)
-        tables[arguments.table] = Table(HEADER, rows)
+        tables[arguments.kind or "languages"] = Table(HEADER, rows)
     if arguments.layers:
         layers = [row for named in arguments.layers for row in read_layers(*named)]
-        tables["layers"] = Table(LAYERS_HEADER, tuple(layers))
+        tables[f"{arguments.kind}-layers" if arguments.kind else "layers"] = Table(
+            LAYERS_HEADER, tuple(layers)
+        )
     if arguments.searches:
         searched = tuple(read_search(*named) for named in arguments.searches)
         tables["searches"] = Table(("search", "CER, %", "WER, %"), searched)
