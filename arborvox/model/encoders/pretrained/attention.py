@@ -67,12 +67,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Te
     keys, values = (x.reshape(num_rows, num_keys, width) for x in (key, value))
     if bias is not None:
         bias = bias.expand(*query.shape[:2], -1, -1).reshape(num_rows, 1, -1, num_keys)
-    if query.requires_grad:
-        heard: Tensor = LearningAttention.apply(queries, keys, values, bias)  # type: ignore[no-untyped-call]
-    else:
-        heard = torch.empty_like(queries)
-        for rows, weights in _blocks(queries, keys, bias):
-            torch.bmm(weights, values[rows], out=heard[rows])
+    attend_rows = LearningAttention.apply if query.requires_grad else _attend_rows
+    heard: Tensor = attend_rows(queries, keys, values, bias)
     return heard.view(query.shape)
 
 
@@ -82,10 +78,7 @@ class LearningAttention(Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(query, key, value, bias)
-        heard = torch.empty_like(query)
-        for rows, weights in _blocks(query, key, bias):
-            torch.bmm(weights, value[rows], out=heard[rows])
-        return heard
+        return _attend_rows(query, key, value, bias)
 
     @staticmethod
     @once_differentiable
@@ -99,6 +92,13 @@ class LearningAttention(Function):
             torch.bmm(gradients, key[rows], out=for_query[rows])
             torch.bmm(gradients.transpose(1, 2), query[rows], out=for_key[rows])
         return for_query, for_key, for_value, None
+
+
+def _attend_rows(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+    heard = torch.empty_like(query)
+    for rows, weights in _blocks(query, key, bias):
+        torch.bmm(weights, value[rows], out=heard[rows])
+    return heard
 
 
 def _blocks(query: Tensor, key: Tensor, bias: Tensor | None) -> Iterator[tuple[slice, Tensor]]:
