@@ -40,10 +40,13 @@ def test_options_reach_the_experiment(
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("corpus: {kind: ucla}\n")
     words = ["run", str(recipe), "--out", str(tmp_path), "--seeds", "0, 2", "--set", "name=y"]
+    words += ["--variants", "softmax, softmax-lm"]
     result = CliRunner().invoke(app, [*words, "--test-languages", "fin,abk"])
     assert result.exit_code == 0
     overrides = ["name=y", "corpus.test_languages=[fin, abk]"]
-    assert calls == [(recipe, tmp_path, [0, 2], overrides)]
+    assert calls == [(recipe, tmp_path, [0, 2], overrides, ["softmax", "softmax-lm"])]
+    result = CliRunner().invoke(app, [*words[:-1], ","])
+    assert "--variants: write names with commas between" in str(result.exception)
 
 
 def test_an_interrupted_run_says_how_to_go_on(
@@ -90,7 +93,9 @@ def test_a_pretrained_encoder_is_put_under_the_recipe_and_settings_stand_above_i
 ) -> None:
     asked: list[Sequence[str]] = []
 
-    def note(recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[str]) -> None:
+    def note(
+        recipe: Path, out: Path, seeds: Sequence[int], overrides: Sequence[str], *others: object
+    ) -> None:
         asked.append(overrides)
 
     monkeypatch.setattr("arborvox.pipeline.experiment.run_experiment", note)
