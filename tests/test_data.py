@@ -3,6 +3,7 @@
 import gzip
 import json
 import multiprocessing
+import threading
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -247,7 +248,23 @@ def test_batches_do_not_depend_on_workers(table: UtteranceTable) -> None:
             assert (one.epoch, one.index, one.utterances) == (two.epoch, two.index, two.utterances)
 
 
-def test_forked_workers_survive_threads_in_the_parent(table: UtteranceTable) -> None:
+LOCK = threading.Lock()
+
+
+class Locked:
+    """Says whether a lock could be had."""
+
+    def read(self, order: Order) -> bool:
+        return LOCK.acquire(blocking=False)
+
+
+def test_workers_take_over_no_lock_of_their_parent(table: UtteranceTable) -> None:
+    """A thread of the parent may hold one, which no thread of the worker would ever let go of."""
+    with LOCK:
+        assert list(load_batches(Locked(), list(plain_orders(table, 8.0))[:1], 1)) == [True]
+
+
+def test_workers_survive_threads_in_the_parent(table: UtteranceTable) -> None:
     """OpenMP and Numba pools that run in the parent do not hang a worker."""
     from numba import njit, prange
 

@@ -12,15 +12,16 @@ import pytest
 import torch
 import typer
 from tiny_corpus import TinyCorpus, make_corpus, make_recipe, step_losses, train_corpus
+from torch.utils.data import Dataset
 from typer.testing import CliRunner
 
 from arborvox import train as loop
 from arborvox.cli.train import register
 from arborvox.config import show_recipe
-from arborvox.data import BatchReader, UtteranceTable
+from arborvox.data import UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.model.precision import choose_precision
-from arborvox.training import ending
+from arborvox.training import ending, loader
 from arborvox.training.evaluation import greedy_tokens
 from arborvox.training.records import read_records
 from arborvox.training.state import RunFolder, load_state
@@ -174,6 +175,17 @@ def test_disk_full_error_number_is_understood(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+class KilledBatches(Dataset[bytes]):
+    """What a worker dies of."""
+
+    def __init__(self, reader: object) -> None:
+        """Nothing of the reader is needed."""
+
+    def __getitem__(self, order: object) -> bytes:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return b""
+
+
 def test_killed_worker_is_told_in_a_sentence(
     corpus: TinyCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +193,7 @@ def test_killed_worker_is_told_in_a_sentence(
     run = tmp_path / "run"
     train_corpus(make_recipe(train={"max_steps": 5, "workers": 1}), corpus, run)
     with monkeypatch.context() as patch:
-        patch.setattr(BatchReader, "read", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        patch.setattr(loader, "_PackedBatches", KilledBatches)
         with pytest.raises(ArborvoxError, match="process that reads audio was killed"):
             train_corpus(make_recipe(train={"max_steps": 9, "workers": 1}), corpus, run)
     recipe = make_recipe(train={"max_steps": 9, "workers": 1})

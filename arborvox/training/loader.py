@@ -1,5 +1,6 @@
 """Batches ahead of time, made by worker processes, in the order of the plan."""
 
+import multiprocessing
 import os
 import pickle
 import re
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -28,9 +30,13 @@ MAX_CMVN_UTTERANCES = 20_000
 ORPHAN_CHECK_S = 1.0
 CAN_SEE_SENDERS = hasattr(signal, "sigtimedwait")  # not on macOS
 
-# Workers share the parent's memory from the start and need no import of their own. They compute
-# with one thread, so that OpenMP, which does not survive a fork, is never asked for.
-START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+# Workers are forks of a process that has imported what they need and has no threads. A fork of this
+# one would take over the locks that its threads hold at that moment, and wait for them for ever:
+# libraries that let processes speak with each other have such threads.
+START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
+# For readers that hold a whole encoder, laid out for the processor, which cannot be sent: before
+# training there are no such threads yet.
+SHARING_MEMORY = "fork" if sys.platform == "linux" else "spawn"
 
 
 Made = TypeVar("Made", covariant=True)
@@ -58,19 +64,22 @@ class _PackedBatches(Dataset[bytes]):
 
 
 def load_batches(
-    reader: Reader[Made], orders: Iterable[Order], workers: int
+    reader: Reader[Made], orders: Iterable[Order], workers: int, start_method: str | None = None
 ) -> Generator[Made, None, None]:
     """Yield the batch of each order, in their order, whatever the number of workers."""
+    start_method = start_method or START_METHOD
     if workers == 0:
         yield from map(reader.read, orders)
         return
+    if start_method == "forkserver":
+        multiprocessing.set_forkserver_preload([__name__])
     loader = DataLoader(
         _PackedBatches(reader),
         sampler=orders,
         batch_size=None,  # the orders are batches already
         num_workers=workers,
         prefetch_factor=4,
-        multiprocessing_context=START_METHOD,
+        multiprocessing_context=start_method,
         worker_init_fn=_start_worker,
     )
     for packed in loader:
@@ -98,21 +107,23 @@ def _start_worker(worker: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if CAN_SEE_SENDERS:  # kept for the thread; a cluster ends a job by SIGTERM to all processes
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_leave_with_parent, args=(parent,), daemon=True).start()
 
 
-def _leave_with_parent(parent: int) -> None:
+def _leave_with_parent(parent: BaseProcess) -> None:
     """End an orphan: PyTorch's own watch waits for ever to hand over a batch that nobody takes.
 
     End also when the parent says so: by SIGTERM Python ends what still runs when a failed parent
     exits, and then waits.
     """
-    while os.getppid() == parent:
+    while parent.is_alive():
         if not CAN_SEE_SENDERS:
             time.sleep(ORPHAN_CHECK_S)
             continue
         told = signal.sigtimedwait({signal.SIGTERM}, ORPHAN_CHECK_S)
-        if told is not None and told.si_pid == parent:
+        if told is not None and told.si_pid == parent.pid:
             break
     os._exit(1)
 

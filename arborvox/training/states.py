@@ -26,7 +26,7 @@ from arborvox.model.encoders import SpeechEncoder
 from arborvox.model.transfer import to_device
 from arborvox.processes import count_cores
 from arborvox.training.interrupts import StopRequest
-from arborvox.training.loader import load_batches, plain_orders
+from arborvox.training.loader import SHARING_MEMORY, load_batches, plain_orders
 from arborvox.training.preparation import TrainingData
 from arborvox.training.ranks import Ranks
 
@@ -179,7 +179,7 @@ def _write_states(writer: StatesWriter, work: StatesWork, stop: StopRequest) -> 
     workers = count_cores() if writer.device.type == "cpu" else 0
     with (
         progress(f"encoder's states, speed {work.speed:g}", len(work.missing)) as advance,
-        contextlib.closing(load_batches(writer, _orders(work), workers)) as pieces,
+        contextlib.closing(load_batches(writer, _orders(work), workers, SHARING_MEMORY)) as pieces,
     ):
         for written in pieces:
             if written.problem:
