@@ -106,7 +106,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> TinyCorpus:
 def test_a_killed_training_of_two_ends_with_the_bits_of_one_that_was_not(
     corpus: TinyCorpus, tmp_path: Path
 ) -> None:
-    recipe = make_recipe(train={"max_steps": 12, "save_every": 4})
+    recipe = make_recipe(train={"max_steps": 12, "save_every": 4, "workers": 1})
     for name, traps in (
         ("whole", {}),
         ("killed", {"KILL_AT": "backward:7", "KILL_RANK": "1", "KILL_ONCE": str(tmp_path / "x")}),

@@ -34,7 +34,9 @@ def test_two_processes_follow_the_loss_curve_of_one(
     torch.set_num_threads(1)
     # Dropout draws differ between processes, so it is off; augmentation is the utterance's own.
     recipe = make_recipe(
-        output=output, model={"dropout": 0.0}, train={"accumulate": 2, "max_steps": 8}
+        output=output,
+        model={"dropout": 0.0},
+        train={"accumulate": 2, "max_steps": 8, "workers": 1},
     )
     train_corpus(recipe, corpus, tmp_path / "one")
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -114,6 +114,7 @@ def make_recipe(
             "save_every": 5,
             "warmup_steps": 10,
             "learning_rate": 2e-3,
+            "workers": 0,  # each process that has some takes seconds to start a server for them
             **(train or {}),
         },
     }
