@@ -57,7 +57,7 @@ def test_a_preempted_job_waits_for_its_processes_and_queues_again(
     stand_ins = {
         # Blocks on a pipe that nobody writes to until it is told to stop.
         "srun": f'echo "srun $*" >> {log}\n'
-        f"trap 'echo saved >> {log}; exit 130' TERM\n"
+        f"trap 'kill $!; echo saved >> {log}; exit 130' TERM\n"
         f"echo go > {ready}\nread -r _ < {ready} &\nwait\n",
         "scontrol": f'echo "scontrol $*" >> {log}\necho host-1\n',
     }
