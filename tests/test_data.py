@@ -22,7 +22,6 @@ from arborvox.data import COLUMNS, PADDING, BatchReader, Order, UtteranceTable, 
 from arborvox.errors import ArborvoxError
 from arborvox.features import LogMel
 from arborvox.tokens import UNK_ID, Tokenizer
-from arborvox.training import loader
 from arborvox.training.loader import load_batches, plain_orders
 from arborvox.training.plan import EpochPlan, Planner, draw_rows, stream_orders
 
@@ -223,14 +222,11 @@ def test_stream_from_a_place_is_the_rest_of_the_stream(table: UtteranceTable) ->
         assert list(rest) == whole[consumed:]
 
 
-def test_workers_may_be_started_afresh(
-    table: UtteranceTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_may_be_started_afresh(table: UtteranceTable) -> None:
     """Where nothing is forked (macOS, Windows) all that a worker needs travels by pickle."""
     orders = list(plain_orders(table, batch_s=8.0))[:2]
     reader = BatchReader(table, LOG_MEL, AugmentConfig(), torch.zeros(80))
-    monkeypatch.setattr(loader, "START_METHOD", "spawn")
-    here, there = (list(load_batches(reader, orders, workers)) for workers in (0, 1))
+    here, there = (list(load_batches(reader, orders, workers, "spawn")) for workers in (0, 1))
     assert len(here) == len(there) == 2
     for one, two in zip(here, there, strict=True):
         assert torch.equal(one.features, two.features)

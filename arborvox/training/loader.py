@@ -34,8 +34,8 @@ CAN_SEE_SENDERS = hasattr(signal, "sigtimedwait")  # not on macOS
 # one would take over the locks that its threads hold at that moment, and wait for them for ever:
 # libraries that let processes speak with each other have such threads.
 START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
-# For readers that hold a whole encoder, laid out for the processor, which cannot be sent: before
-# training there are no such threads yet.
+# For readers that hold a whole encoder, laid out for the processor, which cannot be sent. They fork
+# once, before the first step has started the threads of backward passes.
 SHARING_MEMORY = "fork" if sys.platform == "linux" else "spawn"
 
 
@@ -64,10 +64,9 @@ class _PackedBatches(Dataset[bytes]):
 
 
 def load_batches(
-    reader: Reader[Made], orders: Iterable[Order], workers: int, start_method: str | None = None
+    reader: Reader[Made], orders: Iterable[Order], workers: int, start_method: str = START_METHOD
 ) -> Generator[Made, None, None]:
     """Yield the batch of each order, in their order, whatever the number of workers."""
-    start_method = start_method or START_METHOD
     if workers == 0:
         yield from map(reader.read, orders)
         return
