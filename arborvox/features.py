@@ -209,11 +209,15 @@ class FeatureCache:
         if stored is not None:
             return stored
         features = compute()
+        self.store(path, features)
+        return features
+
+    def store(self, path: Path, features: Tensor) -> None:
+        """Keep the features of a file; where that fails, `problem` says why."""
         try:
             _store(path, features.numpy())
         except OSError as error:
             self.problem = f"{error.strerror or error} ({path.parent})"
-        return features
 
     def load(self, path: Path) -> Tensor | None:
         """Map the features of a file; None where there are none."""

@@ -22,7 +22,6 @@ from tiny_pretrained import MODELS, save_model
 
 from arborvox.cli import main
 from arborvox.config import DecodeConfig, Recipe
-from arborvox.data import EncodedUtterance
 from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.model.asr import ASR
@@ -131,9 +130,9 @@ def test_states_are_computed_once(
     made: list[str] = []
     encode = states_module.StatesWriter._encode
 
-    def count(writer: Any, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
-        made.append(utterance.id)
-        return encode(writer, utterance, speed)
+    def count(writer: Any, waiting: dict[Path, torch.Tensor]) -> None:
+        made.extend(map(str, waiting))
+        encode(writer, waiting)
 
     monkeypatch.setattr(states_module.StatesWriter, "_encode", count)
     monkeypatch.setattr(states_module, "count_cores", lambda: 0)  # here, to be counted
@@ -242,10 +241,10 @@ def test_stop_while_encoding_keeps_what_was_done(
     cache = tmp_path / "cache"
     encode = states_module.StatesWriter._encode
 
-    def ask_to_stop(writer: Any, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
+    def ask_to_stop(writer: Any, waiting: dict[Path, torch.Tensor]) -> None:
         signal.raise_signal(signal.SIGTERM)
         monkeypatch.setattr(states_module.StatesWriter, "_encode", encode)
-        return encode(writer, utterance, speed)
+        encode(writer, waiting)
 
     monkeypatch.setattr(states_module, "count_cores", lambda: 0)
     monkeypatch.setattr(states_module.StatesWriter, "_encode", ask_to_stop)

@@ -40,12 +40,14 @@ SHARING_MEMORY = "fork" if sys.platform == "linux" else "spawn"
 
 
 Made = TypeVar("Made", covariant=True)
+Ordered = TypeVar("Ordered")
+OrderedOf = TypeVar("OrderedOf", contravariant=True)
 
 
-class Reader(Protocol[Made]):
+class Reader(Protocol[OrderedOf, Made]):
     """Makes something of an order, the same in any process."""
 
-    def read(self, order: Order) -> Made:
+    def read(self, order: OrderedOf, /) -> Made:
         """Return what was ordered."""
 
 
@@ -56,15 +58,18 @@ class _PackedBatches(Dataset[bytes]):
     full, as in small containers, PyTorch loses the batch and waits for it for ever.
     """
 
-    def __init__(self, reader: Reader[Any]) -> None:
+    def __init__(self, reader: Reader[Any, Any]) -> None:
         self._reader = reader
 
-    def __getitem__(self, order: Order) -> bytes:
+    def __getitem__(self, order: Any) -> bytes:
         return pickle.dumps(self._reader.read(order), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def load_batches(
-    reader: Reader[Made], orders: Iterable[Order], workers: int, start_method: str = START_METHOD
+    reader: Reader[Ordered, Made],
+    orders: Iterable[Ordered],
+    workers: int,
+    start_method: str = START_METHOD,
 ) -> Generator[Made, None, None]:
     """Yield the batch of each order, in their order, whatever the number of workers."""
     if workers == 0:

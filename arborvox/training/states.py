@@ -10,7 +10,6 @@ import copy
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from arborvox import audio
 from arborvox.console import progress, say
-from arborvox.data import BatchReader, EncodedUtterance, Order, UtteranceTable
+from arborvox.data import BatchReader, Order, UtteranceTable
 from arborvox.errors import ArborvoxError
 from arborvox.features import FeatureCache, SpeechInput
 from arborvox.model.encoders import SpeechEncoder
@@ -33,6 +32,7 @@ from arborvox.training.ranks import Ranks
 BYTES_A_NUMBER = 2  # half precision
 GIGA = 1e9
 PIECE_S = 60.0  # of audio, that a process is given at once
+JOINED_S = 20.0  # of audio, that the encoder is given at once
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,14 @@ class StatesWork:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Some utterances of one of the tables."""
+
+    work: int  # which of them
+    order: Order
+
+
+@dataclass(frozen=True)
 class Written:
     """What became of one piece of the work."""
 
@@ -60,30 +68,39 @@ class Written:
 
 @dataclass
 class StatesWriter:
-    """Encodes utterances one by one, so that their states do not depend on their neighbors."""
+    """Encodes utterances, some at a time; their states do not depend on their neighbors."""
 
-    reader: BatchReader
+    readers: Sequence[BatchReader]  # of each table
     encoder: SpeechEncoder
     device: torch.device
     cache: FeatureCache
 
     @torch.inference_mode()
-    def read(self, order: Order) -> Written:
+    def read(self, piece: Piece) -> Written:
         """Make sure that the states of some utterances are there; unreadable ones have none."""
+        reader, order = self.readers[piece.work], piece.order
+        waiting: dict[Path, torch.Tensor] = {}
         for row, speed in zip(order.rows, order.speeds, strict=True):
-            utterance = self.reader.table[row]
-            compute = partial(self._encode, utterance, speed)
+            utterance = reader.table[row]
             try:
-                self.cache.get(utterance.audio, utterance.variant(speed), compute)
+                path = self.cache.path(utterance.audio, utterance.variant(speed))
+                if self.cache.load(path) is None:
+                    waiting[path] = reader.clean_features(utterance, speed)
             except (audio.AudioProblem, OSError):
                 continue  # named when training wants to hear it
+            if sum(map(len, waiting.values())) * reader.input.frame_s >= JOINED_S:
+                self._encode(waiting)
+                waiting = {}
+        self._encode(waiting)
         return Written(len(order.rows), self.cache.problem)
 
-    def _encode(self, utterance: EncodedUtterance, speed: float) -> torch.Tensor:
-        frames = self.reader.clean_features(utterance, speed)
-        lens = torch.tensor([len(frames)])
-        states, _ = self.encoder.frozen_states(*to_device((frames[None], lens), self.device))
-        return states[0].half().cpu()
+    def _encode(self, waiting: dict[Path, torch.Tensor]) -> None:
+        if not waiting:
+            return
+        frames = to_device(tuple(waiting.values()), self.device)
+        states = self.encoder.frozen_states_of_each(frames)
+        for path, each in zip(waiting, states, strict=True):
+            self.cache.store(path, each.half().cpu())
 
 
 def keep_states(
@@ -110,29 +127,22 @@ def keep_states(
         # Without work there is no copy of the encoder and no other process.
         missing = [each for each in work if len(each.missing)]
         if missing:
-            writer = _make_writer(data, encoder, cache, precision, ranks)
-            for each in missing:
-                reader = BatchReader(each.table, data.input)
-                _write_states(replace(writer, reader=reader), each, stop)
+            readers = [BatchReader(each.table, data.input) for each in missing]
+            frozen = _lay_out(encoder, precision, ranks.device)
+            _write_states(StatesWriter(readers, frozen, ranks.device, cache), missing, stop)
     ranks.wait()
     encoder.take_states()
     return replace(data, input=states_input, cache=str(folder))
 
 
-def _make_writer(
-    data: TrainingData,
-    encoder: SpeechEncoder,
-    cache: FeatureCache,
-    precision: str,
-    ranks: Ranks,
-) -> StatesWriter:
+def _lay_out(encoder: SpeechEncoder, precision: str, device: torch.device) -> SpeechEncoder:
     """Copy the encoder into the fastest type; the original goes on to learn what is on top."""
     encoder = copy.deepcopy(encoder).eval()
     if precision == "bf16":
         encoder.bfloat16()
-        if ranks.device.type == "cpu":
+        if device.type == "cpu":
             encoder.pack()
-    return StatesWriter(BatchReader(data.train, data.input), encoder, ranks.device, cache)
+    return encoder
 
 
 def _find_work(
@@ -173,15 +183,16 @@ def _check_room(work: Sequence[StatesWork], states_input: SpeechInput, folder: P
         )
 
 
-def _write_states(writer: StatesWriter, work: StatesWork, stop: StopRequest) -> None:
+def _write_states(writer: StatesWriter, work: Sequence[StatesWork], stop: StopRequest) -> None:
     """Encode what is missing; whoever asks to stop finds later what was done until then."""
     # A graphics card is not shared with processes that were forked.
     workers = count_cores() if writer.device.type == "cpu" else 0
+    pieces = _pieces(work)
     with (
-        progress(f"encoder's states, speed {work.speed:g}", len(work.missing)) as advance,
-        contextlib.closing(load_batches(writer, _orders(work), workers, SHARING_MEMORY)) as pieces,
+        progress("encoder's states", sum(len(each.missing) for each in work)) as advance,
+        contextlib.closing(load_batches(writer, pieces, workers, SHARING_MEMORY)) as all_written,
     ):
-        for written in pieces:
+        for written in all_written:
             if written.problem:
                 raise ArborvoxError(
                     f"The encoder's states cannot be kept: {written.problem}; make room, or "
@@ -192,6 +203,8 @@ def _write_states(writer: StatesWriter, work: StatesWork, stop: StopRequest) -> 
                 raise KeyboardInterrupt
 
 
-def _orders(work: StatesWork) -> Iterator[Order]:
-    for order in plain_orders(work.table, PIECE_S, chosen=work.missing):
-        yield replace(order, speeds=(work.speed,) * len(order.rows))
+def _pieces(work: Sequence[StatesWork]) -> Iterator[Piece]:
+    for number, each in enumerate(work):
+        for order in plain_orders(each.table, PIECE_S, chosen=each.missing):
+            speeds = (each.speed,) * len(order.rows)
+            yield Piece(number, replace(order, speeds=speeds))

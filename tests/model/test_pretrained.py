@@ -1,5 +1,6 @@
 """Pretrained encoders: their states are `transformers`' own, alone and in a batch."""
 
+import copy
 import math
 from pathlib import Path
 from typing import Any
@@ -338,6 +339,37 @@ def test_an_encoder_laid_out_for_the_processor_gives_the_same_states(
             torch.testing.assert_close(
                 ours[row, :length], theirs[row, :length], rtol=1e-4, atol=1e-4
             )
+
+
+@pytest.mark.parametrize("freeze", ["all", 2])
+@pytest.mark.parametrize(("name", "silence"), HEARD)
+def test_states_to_keep_are_the_same_in_any_company(
+    folders: dict[str, Path], name: str, silence: str, freeze: str | int
+) -> None:
+    """To the last bit, as an interrupted run has other company; and they are an utterance's own."""
+    encoder = make_asr(folders[name], layers=[0, 1, 3], silence=silence, freeze=freeze).encoder
+    seconds = (0.9, 0.03, 0.4, 0.41, 0.9)
+    pieces = [encoder.input(speech(s, i)) for i, s in enumerate(seconds)]
+    with torch.no_grad():
+        wanted = encoder.frozen_states_of_each(pieces)  # one by one
+        rough = copy.deepcopy(encoder).bfloat16()
+        encoder.pack()
+        exact = encoder.frozen_states_of_each(pieces)
+        rough.pack()
+        together = rough.frozen_states_of_each(pieces)
+        moved = [*rough.frozen_states_of_each(pieces[3:]), *rough.frozen_states_of_each(pieces[:3])]
+        alone = [rough.frozen_states_of_each([piece])[0] for piece in pieces]
+        longest = encoder.input(speech(2.3))  # windows, where there are any
+        beside_longest = rough.frozen_states_of_each([longest, pieces[0]])
+        longest_alone = rough.frozen_states_of_each([longest])
+    for found, own in zip(beside_longest, (*longest_alone, alone[0]), strict=True):
+        assert torch.equal(found, own)
+    for ours, theirs in zip(exact, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    for number, states in enumerate(together):
+        assert torch.equal(states, alone[number])
+        assert torch.equal(states, moved[(number + 2) % len(pieces)])
+        assert states.shape == wanted[number].shape
 
 
 class Listener(torch.nn.Module):

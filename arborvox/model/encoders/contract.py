@@ -1,8 +1,10 @@
 """What every encoder promises; nobody else in the code knows which one is there."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from arborvox.config import FeaturesConfig, ModelConfig
@@ -77,6 +79,17 @@ class SpeechEncoder(nn.Module, ABC):
     def frozen_states(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
         """Return what `states_input` describes, (B, T, M), (B,) -> (B, T', M'), (B,)."""
         raise NotImplementedError(f"{type(self).__name__} has no frozen part")
+
+    def frozen_states_of_each(self, utterances: Sequence[Tensor]) -> list[Tensor]:
+        """Return the same of some utterances, (T, M) each -> (T', M') each.
+
+        Whichever others are given, an utterance's states are the same to the last bit.
+        """
+        states = []
+        for frames in utterances:
+            lens = torch.tensor([len(frames)], device=frames.device)
+            states.append(self.frozen_states(frames[None], lens)[0][0])
+        return states
 
     def take_states(self) -> None:
         """Expect cached states instead of the input's frames from now on."""

@@ -1,6 +1,7 @@
 """A pretrained network as an encoder: which of its states are read, what learns, what is on top."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -161,6 +162,41 @@ class PretrainedEncoder(StackedEncoder):
         """
         a_state = self.network.frames_a_state
         return self._in_windows(self._lower_states, frames, lens, a_state=a_state)
+
+    def frozen_states_of_each(self, utterances: Sequence[Tensor]) -> list[Tensor]:
+        """Return the same of each by itself, joined for the products where the network can.
+
+        What is heard in windows is heard alone, so that none depends on its company.
+        """
+        most = self.network.max_frames
+        joins = [self.network.can_join and (most is None or len(x) <= most) for x in utterances]
+        joined = iter(self._joined_states(list(itertools.compress(utterances, joins))))
+        alone = super().frozen_states_of_each
+        return [
+            next(joined) if is_joined else alone([frames])[0]
+            for frames, is_joined in zip(utterances, joins, strict=True)
+        ]
+
+    def _joined_states(self, utterances: Sequence[Tensor]) -> list[Tensor]:
+        if not utterances:
+            return []
+        silent = 0 if self._num_raw else self.network.num_silent
+        x, rows = self.network.join(utterances)
+        heard = rows.cut(silent)
+        states = [rows.part(self._normalized(0, x))] if 0 in self._kept else []
+        for number in range(1, self._lower + 1):
+            last = number == self._lower
+            x = self.network.run_rows(number - 1, x, rows, silent if last else 0)
+            if last:
+                rows = heard
+            if number in self._kept:
+                states.append(rows.part(self._normalized(number, x)))
+        if self._num_raw:
+            states.append(rows.part(x.float()))
+        return [
+            torch.cat([part[:length] for part in own], dim=-1)
+            for own, length in zip(zip(*states, strict=True), heard.lens, strict=True)
+        ]
 
     def _in_windows(
         self, run: Callable[[Tensor, Tensor], States], x: Tensor, lens: Tensor, *, a_state: int

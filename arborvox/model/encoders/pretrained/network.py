@@ -1,6 +1,7 @@
 """What an adapter of a pretrained family promises to the encoder around it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -61,6 +62,22 @@ class PretrainedNetwork(nn.Module, ABC):
         Those of a batch stand at its end, (B, T', D) -> (B, T' or T' - num_silent, D).
         """
         return self.run_layer(number, x, context)
+
+    @property
+    def can_join(self) -> bool:
+        """Whether `join` and `run_rows` are there: several utterances by the same products."""
+        return False
+
+    def join(self, utterances: Sequence[Tensor]) -> tuple[Tensor, Any]:
+        """Return what the first layer reads of each, one behind the other, (T, M) each -> (R, D).
+
+        The other is what layers must know of where each one is.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes batches alone")
+
+    def run_rows(self, number: int, x: Tensor, rows: Any, left_out: int) -> Tensor:
+        """Run one layer on joined utterances, or without the last rows of each."""
+        raise NotImplementedError(f"{type(self).__name__} takes batches alone")
 
     def finish(self, x: Tensor) -> Tensor:
         """Return the last layer's states as the family gives them to others."""

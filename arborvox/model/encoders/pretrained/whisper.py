@@ -5,6 +5,7 @@ utterance, the more. So it can be given the silence in summary: some states of i
 utterance, and a few that stand for all the rest, each heard as if it were as many as it stands for.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,13 +15,18 @@ from torch.nn import functional
 from arborvox.model.encoders.pretrained.base_model import BaseModel
 from arborvox.model.encoders.pretrained.inputs import WhisperMel
 from arborvox.model.encoders.pretrained.network import PretrainedNetwork, build, key_bias
-from arborvox.model.encoders.pretrained.whisper_joined import JoinedLayer, RowConvolution
+from arborvox.model.encoders.pretrained.whisper_joined import (
+    JoinedLayer,
+    JoinedRows,
+    RowConvolution,
+)
 from arborvox.model.encoders.stack import padded_frames
 from arborvox.model.kernels.dispatch import is_exported
 
 NEAR_SILENCE = 16  # states right behind an utterance
 FAR_SILENCE = 8  # and those that stand for all that follow
 SILENCE_BELOW = 2.0  # the loudest band: 80 dB in the unit of Whisper's bands
+FRAMES_STEP = 16  # what convolutions are given is filled up to a multiple: a new size costs time
 
 
 class _Places(NamedTuple):
@@ -134,6 +140,29 @@ class WhisperNetwork(PretrainedNetwork):
             return self.run_layer(number, x, context)
         out: Tensor = layer(x, context, x.shape[1] - self.num_silent)
         return out
+
+    @property
+    def can_join(self) -> bool:
+        """Whether the layers are those that take joined utterances."""
+        return isinstance(self.layers[0], JoinedLayer)
+
+    def join(self, utterances: Sequence[Tensor]) -> tuple[Tensor, JoinedRows]:
+        """Convolve each by itself and join them, (T, M) each -> (R, D)."""
+        parts, biases = [], []
+        for frames in utterances:
+            lens = torch.tensor([len(frames)], device=frames.device)
+            filled = functional.pad(frames, (0, 0, 0, -len(frames) % FRAMES_STEP))
+            x, lens = self.embed(filled[None], lens)
+            x = x[:, : int(lens)]
+            parts.append(x[0])
+            biases.append(self.context(x, lens))
+        return JoinedRows.of(parts, biases)
+
+    def run_rows(self, number: int, x: Tensor, rows: JoinedRows, left_out: int) -> Tensor:
+        """Run one layer on joined utterances, or without the last rows of each."""
+        layer = self.layers[number]
+        assert isinstance(layer, JoinedLayer)
+        return layer.run_rows(x, rows, left_out)
 
     def pack(self) -> None:
         """Lay out bf16 weights for the processor, and compute by fewer products."""

@@ -1,12 +1,49 @@
 """Whisper's layers and convolutions for an encoder that does not learn: fewer, larger products."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from arborvox.model.encoders.pretrained.attention import attend
+
+# What products and softmax are fastest for; and a product of a new size costs time and memory.
+ROWS_STEP = 32
+KEYS_STEP = 8
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """Utterances one behind the other, as rows of the same products; each hears itself alone."""
+
+    lens: tuple[int, ...]
+    biases: tuple[Tensor, ...]  # of each one's keys, (1, 1, 1, T), T a multiple of KEYS_STEP
+
+    @classmethod
+    def of(cls, parts: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[Tensor, Self]:
+        """Join rows of utterances, (T, D) each -> (R, D), and hide what fills up their keys."""
+        filled = []
+        for part, bias in zip(parts, biases, strict=True):
+            bias = part.new_zeros(1, 1, 1, len(part)) if bias is None else bias
+            filled.append(functional.pad(bias, (0, -len(part) % KEYS_STEP), value=-torch.inf))
+        return join_rows(parts), cls(tuple(map(len, parts)), tuple(filled))
+
+    def part(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Take utterances apart again, (R, …) -> (T, …) each."""
+        return torch.split(x[: sum(self.lens)], list(self.lens))
+
+    def cut(self, left_out: int) -> Self:
+        """Describe the utterances without their last rows."""
+        return replace(self, lens=tuple(length - left_out for length in self.lens))
+
+
+def join_rows(parts: Sequence[Tensor]) -> Tensor:
+    """Put rows one behind the other and fill them up, (T, D) each -> (R, D)."""
+    more = -sum(map(len, parts)) % ROWS_STEP
+    return torch.cat((*parts, parts[0].new_zeros(more, *parts[0].shape[1:])))
 
 
 class JoinedLayer(nn.Module):
@@ -38,6 +75,31 @@ class JoinedLayer(nn.Module):
         if num_read is not None:
             x, query = x[:, :num_read], query[:, :, :num_read]
         heard = attend(query, key, value, bias).transpose(1, 2).reshape(x.shape)
+        return self._finish(x, heard)
+
+    def run_rows(self, x: Tensor, rows: JoinedRows, left_out: int = 0) -> Tensor:
+        """Run the layer on joined utterances, (R, D) -> (R', D), or without each one's last rows.
+
+        A row's numbers are those that it would have alone: products and norms are by rows.
+        """
+        joined = self.project(self.attention_norm(x)).view(len(x), 3, self.num_heads, -1)
+        heard = [
+            self._hear_itself(part, bias)[: len(part) - left_out]
+            for part, bias in zip(rows.part(joined), rows.biases, strict=True)
+        ]
+        if left_out:
+            x = join_rows([part[: len(part) - left_out] for part in rows.part(x)])
+        return self._finish(x, join_rows(heard))
+
+    def _hear_itself(self, joined: Tensor, bias: Tensor) -> Tensor:
+        """Attend in one utterance, (T, 3, H, D / H), (1, 1, 1, T') -> (T, D)."""
+        T, _, H, width = joined.shape
+        filled = joined.new_zeros(3, 1, H, bias.shape[-1], width)
+        filled[:, 0, :, :T] = joined.permute(1, 2, 0, 3)
+        query, key, value = filled
+        return attend(query, key, value, bias)[0, :, :T].transpose(0, 1).reshape(T, H * width)
+
+    def _finish(self, x: Tensor, heard: Tensor) -> Tensor:
         x = x + self.output(heard)
         out: Tensor = x + self.narrow(self.activation(self.widen(self.norm(x))))
         return out
