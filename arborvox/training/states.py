@@ -51,7 +51,7 @@ class StatesWork:
 
 
 @dataclass(frozen=True)
-class Piece:
+class StatesOrder:
     """Some utterances of one of the tables."""
 
     work: int  # which of them
@@ -76,9 +76,9 @@ class StatesWriter:
     cache: FeatureCache
 
     @torch.inference_mode()
-    def read(self, piece: Piece) -> Written:
+    def read(self, ordered: StatesOrder) -> Written:
         """Make sure that the states of some utterances are there; unreadable ones have none."""
-        reader, order = self.readers[piece.work], piece.order
+        reader, order = self.readers[ordered.work], ordered.order
         waiting: dict[Path, torch.Tensor] = {}
         for row, speed in zip(order.rows, order.speeds, strict=True):
             utterance = reader.table[row]
@@ -187,10 +187,10 @@ def _write_states(writer: StatesWriter, work: Sequence[StatesWork], stop: StopRe
     """Encode what is missing; whoever asks to stop finds later what was done until then."""
     # A graphics card is not shared with processes that were forked.
     workers = count_cores() if writer.device.type == "cpu" else 0
-    pieces = _pieces(work)
+    orders = _orders(work)
     with (
         progress("encoder's states", sum(len(each.missing) for each in work)) as advance,
-        contextlib.closing(load_batches(writer, pieces, workers, SHARING_MEMORY)) as all_written,
+        contextlib.closing(load_batches(writer, orders, workers, SHARING_MEMORY)) as all_written,
     ):
         for written in all_written:
             if written.problem:
@@ -203,8 +203,8 @@ def _write_states(writer: StatesWriter, work: Sequence[StatesWork], stop: StopRe
                 raise KeyboardInterrupt
 
 
-def _pieces(work: Sequence[StatesWork]) -> Iterator[Piece]:
+def _orders(work: Sequence[StatesWork]) -> Iterator[StatesOrder]:
     for number, each in enumerate(work):
         for order in plain_orders(each.table, PIECE_S, chosen=each.missing):
             speeds = (each.speed,) * len(order.rows)
-            yield Piece(number, replace(order, speeds=speeds))
+            yield StatesOrder(number, replace(order, speeds=speeds))
