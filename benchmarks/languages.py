@@ -5,21 +5,25 @@
 
 An experiment is what `arborvox run` made of one model; scores are what `arborvox score` writes.
 --layers takes experiments of whole recipes (recipes/languages.yaml): softmax beside H-Softmax in
-every search, over their seeds. With --add, rows under other labels, and other tables, stay as
---json has them; --as scratch gives models from scratch tables of their own.
+every search, over their seeds and those that were kept of other days (a folder beside --json). With
+--add, rows under other labels, and other tables, stay as --json has them; --as scratch gives models
+from scratch tables of their own.
 """
 
 import argparse
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
 
+from kept_scores import BOOTSTRAP_SEED, SAMPLES, KeptScores, read_experiment_scores
 from publishing import named_path, tell
 
-from arborvox.files import read_json
 from arborvox.report.document import Cell, Table
 from arborvox.report.experiment_report import NUMBERS_NAME
 from arborvox.report.results import read_table
+from arborvox.report.sections import overall_differences, rate_table
+from arborvox.score.analysis import analyze
 
 HEADER = (
     "corpus",
@@ -35,6 +39,7 @@ HEADER = (
 SOFTMAX, H_SOFTMAX = "Softmax", "H-Softmax"
 LAYERS_HEADER = (
     "corpus, search",
+    "seeds",
     "CER, softmax",
     "CER, H-Softmax",
     "WER, softmax",
@@ -42,7 +47,6 @@ LAYERS_HEADER = (
     "difference of CER",
 )
 RATES = ("free-cer", "free-wer")
-PART_OF_ALL, PART_OF_NEW = "", "-new"
 MISSING = Cell("–")
 
 
@@ -56,37 +60,52 @@ def read_experiment(label: str, folder: Path) -> tuple[Cell, ...]:
     return (Cell(label), hours, row[data.header.index("test utterances")], *rates, *costs)
 
 
-def read_layers(label: str, folder: Path) -> list[tuple[Cell, ...]]:
+def read_layers(label: str, kept: KeptScores) -> list[tuple[Cell, ...]]:
     """Return a row for each search: both output layers, and the difference with its interval.
 
     Where a test set repeats sentences of the training set, the others have rows of their own.
     """
-    told = read_json(folder / "report" / NUMBERS_NAME)["tables"]
     rows = []
-    for part, words in ((PART_OF_ALL, ""), (PART_OF_NEW, ", new sentences")):
-        if f"{RATES[0]}{part}" not in told:
-            continue
-        cer, wer = (
-            {row[0].text: replace(row[-1], best=False) for row in _told(folder, name + part).rows}
-            for name in RATES
-        )
-        for softmax in (name for name in cer if name.startswith(SOFTMAX)):
+    for new in (False, True) if "0" in kept.is_new.split() else (False,):
+        for softmax in (name for name in kept.models if name.startswith(SOFTMAX)):
             tree = softmax.replace(SOFTMAX, H_SOFTMAX, 1)
             search = softmax.removeprefix(SOFTMAX).removeprefix(", ") or "joint"
-            rates = (found.get(name, MISSING) for found in (cer, wer) for name in (softmax, tree))
-            difference = _difference(folder, part, softmax, tree) if tree in cer else MISSING
-            rows.append((Cell(f"{label}, {search}{words}"), *rates, difference))
+            if seeds := kept.seeds(softmax, tree):
+                name = f"{label}, {search}{', new sentences' if new else ''}"
+                rows.append(_layers_row(name, kept, (softmax, tree), seeds, new=new))
     return rows
 
 
-def _difference(folder: Path, part: str, softmax: str, tree: str) -> Cell:
-    """Return the pooled difference of the CER between two models, with its interval."""
-    if part == PART_OF_ALL:
-        row = _told(folder, f"{RATES[0]}-{tree} against {softmax}").rows[-1]
-    else:
-        rows = _told(folder, f"{RATES[0]}{part}-differences").rows
-        row = next(row for row in rows if row[0].text == f"{tree} − {softmax}, pooled")
-    return replace(row[3], note=row[4].text)
+def _layers_row(
+    name: str, kept: KeptScores, labels: tuple[str, str], seeds: list[str], *, new: bool
+) -> tuple[Cell, ...]:
+    """Compare two models by the seeds that both have; the second may be missing."""
+    present = [label for label in labels if label in kept.models]
+    scores = {label: kept.scores(label, seeds, new=new) for label in present}
+    pairs = [(0, 1)] if len(present) > 1 else []
+    analysis = analyze(scores, pairs, seed=BOOTSTRAP_SEED, num_samples=SAMPLES)
+    missing = [MISSING] * (len(labels) - len(present))
+    rates = [
+        [*(replace(row[-1], best=False) for row in rate_table(metric, name).rows), *missing]
+        for metric in analysis.metrics
+    ]
+    difference = MISSING
+    if pairs:
+        told = overall_differences(analysis.metrics[0], name).rows[-1]  # of all pooled
+        difference = replace(told[3], note=told[4].text)
+    return (Cell(name), Cell(str(len(seeds))), *itertools.chain(*rates), difference)
+
+
+def keep(label: str, folder: Path, kept_in: Path | None) -> KeptScores:
+    """Take an experiment's counts, with those that were kept of other seeds, and keep them all."""
+    found = read_experiment_scores(folder)
+    if kept_in is None:
+        return found
+    path = kept_in / f"{label.lower()}.json"
+    kept = KeptScores.load(path) or found
+    kept.take(found)
+    kept.save(path)
+    return kept
 
 
 def _told(folder: Path, name: str) -> Table:
@@ -125,10 +144,14 @@ def main() -> None:
         rows = tuple(read_experiment(*named) for named in arguments.experiments)
         tables[arguments.kind or "languages"] = Table(HEADER, rows)
     if arguments.layers:
-        layers = [row for named in arguments.layers for row in read_layers(*named)]
-        tables[f"{arguments.kind}-layers" if arguments.kind else "layers"] = Table(
-            LAYERS_HEADER, tuple(layers)
-        )
+        name = f"{arguments.kind}-layers" if arguments.kind else "layers"
+        kept_in = arguments.json and arguments.json.with_suffix("") / name
+        layers = [
+            row
+            for label, folder in arguments.layers
+            for row in read_layers(label, keep(label, folder, kept_in))
+        ]
+        tables[name] = Table(LAYERS_HEADER, tuple(layers))
     if arguments.searches:
         searched = tuple(read_search(*named) for named in arguments.searches)
         tables["searches"] = Table(("search", "CER, %", "WER, %"), searched)

@@ -1,0 +1,114 @@
+"""Counts that are kept of one day's seeds are pooled with another's as if all were of one day."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up import make_experiment
+
+from arborvox.errors import ArborvoxError
+from arborvox.report.document import Cell
+from arborvox.report.experiment import load_experiment
+from arborvox.report.experiment_report import make_report
+from arborvox.report.results import read_table
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from kept_scores import KeptScores, read_experiment_scores
+from languages import keep, read_layers
+
+RATES = {"softmax": 0.4, "h-softmax": 0.1}
+
+
+def rows_of(folder: Path, kept_in: Path | None = None) -> list[tuple[Cell, ...]]:
+    """Return the table of an experiment, and of what was kept."""
+    return read_layers("Sakha", keep("Sakha", folder, kept_in))
+
+
+def test_seeds_of_two_days_are_as_those_of_one(tmp_path: Path) -> None:
+    for name, seeds in {"both": (0, 1), "first": (0,), "second": (1,)}.items():
+        make_experiment(tmp_path / name, RATES, seeds=seeds)
+    ((_, number, *_),) = rows_of(tmp_path / "first", tmp_path / "kept")
+    assert number.text == "1"
+    pooled = rows_of(tmp_path / "second", tmp_path / "kept")
+    assert pooled == rows_of(tmp_path / "both")
+    ((name, number, softmax, tree, *_, difference),) = pooled
+    assert (name.text, number.text) == ("Sakha, joint", "2")
+    assert float(softmax.text.split()[0]) > float(tree.text.split()[0])
+    assert difference.text.startswith("−")
+    assert difference.strong
+    assert rows_of(tmp_path / "second", tmp_path / "kept") == pooled, "the same seed counts once"
+
+
+def test_rates_are_those_of_the_report(tmp_path: Path) -> None:
+    make_experiment(tmp_path, RATES)
+    ((_, _, *cells, _),) = rows_of(tmp_path)
+    make_report(tmp_path, tmp_path / "report")
+    told = [
+        row[-1].text
+        for metric in ("cer", "wer")
+        for row in read_table(tmp_path / "report/report.json", f"free-{metric}").rows
+    ]
+    assert [cell.text for cell in cells] == told
+
+
+def test_new_sentences_have_rows_of_their_own(tmp_path: Path) -> None:
+    make_experiment(tmp_path, RATES)
+    (tmp_path / "repeated.tsv").write_text("id\tset\nca-0\ttest\nes-1\ttest\n")
+    whole, new = rows_of(tmp_path)
+    assert new[0].text == f"{whole[0].text}, new sentences"
+    assert read_experiment_scores(tmp_path).is_new.split().count("0") == 2
+
+
+def test_a_layer_that_is_missing_is_told_so(tmp_path: Path) -> None:
+    make_experiment(tmp_path, {"softmax": 0.4})
+    ((_, _, softmax, tree, *_, difference),) = rows_of(tmp_path)
+    assert (tree.text, difference.text) == ("–", "–")
+    assert softmax.note
+
+
+@pytest.mark.parametrize(
+    ("recipe", "pooled"),
+    [
+        ("train: {seed: 7, max_epochs: 6}\nmodel: {pretrained: elsewhere}\n", True),
+        ("train: {max_epochs: 6}\nmodel: {quantize: none}\n", True),  # as by default
+        ("train: {max_epochs: 8}\n", False),
+        ("train: {max_epochs: 6}\nmodel: {quantize: feed-forward}\n", False),
+    ],
+)
+def test_only_seeds_of_the_same_settings_are_pooled(
+    tmp_path: Path, recipe: str, pooled: bool
+) -> None:
+    for name, seeds, text in (
+        ("first", (0,), "train: {max_epochs: 6}\n"),
+        ("second", (1,), recipe),
+    ):
+        make_experiment(tmp_path / name, RATES, seeds=seeds)
+        told = load_experiment(tmp_path / name)
+        replace(told, recipe=text).save(tmp_path / name)
+    rows_of(tmp_path / "first", tmp_path / "kept")
+    if pooled:
+        assert rows_of(tmp_path / "second", tmp_path / "kept")[0][1].text == "2"
+        return
+    before = (tmp_path / "kept/sakha.json").read_bytes()
+    with pytest.raises(ArborvoxError, match="other settings"):
+        rows_of(tmp_path / "second", tmp_path / "kept")
+    assert (tmp_path / "kept/sakha.json").read_bytes() == before
+
+
+def test_another_test_set_is_refused(tmp_path: Path) -> None:
+    for name, count in (("first", 30), ("second", 24)):
+        make_experiment(tmp_path / name, RATES, num_utterances=count)
+    rows_of(tmp_path / "first", tmp_path / "kept")
+    with pytest.raises(ArborvoxError, match="other utterances"):
+        rows_of(tmp_path / "second", tmp_path / "kept")
+
+
+def test_kept_counts_survive_their_file_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    make_experiment(tmp_path / "experiment", RATES)
+    found, path = read_experiment_scores(tmp_path / "experiment"), tmp_path / "kept.json"
+    found.save(path)
+    assert KeptScores.load(path) == found
+    path.write_text("{}")
+    with pytest.raises(ArborvoxError, match=r"kept\.json is damaged"):
+        KeptScores.load(path)
