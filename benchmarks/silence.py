@@ -9,16 +9,14 @@ mean over states and recordings.
 """
 
 import argparse
-import random
 from pathlib import Path
 
 import torch
 from publishing import named_path, tell
+from recordings import draw_recordings
 from torch import Tensor
 from torch.nn import functional
 
-from arborvox import audio
-from arborvox.errors import ArborvoxError
 from arborvox.model.encoders.pretrained.base_model import open_base_model
 from arborvox.model.encoders.pretrained.whisper import SILENCE_BELOW, WhisperNetwork
 from arborvox.report.document import Cell, Table
@@ -70,15 +68,9 @@ def main() -> None:
     networks[1].hear_silence()
     rows: list[tuple[Cell, ...]] = []
     for label, folder in arguments.folders:
-        paths = sorted(
-            path for path in folder.rglob("*") if path.suffix in (".flac", ".mp3", ".wav")
-        )
-        if not paths:
-            raise ArborvoxError(f"{folder} has no recordings.")
-        sample = random.Random(0).sample(paths, min(arguments.recordings, len(paths)))
         take = WhisperNetwork.make_input(base)
         with torch.no_grad():
-            heard = [take(audio.load(path, take.sampling_rate)) for path in sample]
+            heard = draw_recordings(folder, arguments.recordings, take)
             found = torch.tensor([likeness(networks[0], networks[1], each) for each in heard])
         seconds = sum(map(len, heard)) * take.frame_s / len(heard)
         for way, cosines in zip(HEARD, found.mean(dim=0).tolist(), strict=True):

@@ -50,6 +50,7 @@ TopKind = Literal["conformer", "transformer"]  # what may stand on a pretrained 
 FrozenPart = Literal["all", "none"]
 StateChoice = Literal["last", "upper", "mixture"]
 Silence = Literal["none", "as-taught"]  # behind what a pretrained encoder hears
+Quantized = Literal["none", "feed-forward"]  # by 8-bit products, where an encoder does not learn
 DecoderKind = Literal["transformer", "none"]
 OutputKind = Literal["softmax", "hierarchical", "tied"]
 Smoothing = Literal["leaves", "gates"]

@@ -10,6 +10,7 @@ from arborvox.config.choices import (
     FrozenPart,
     ModelSize,
     OutputKind,
+    Quantized,
     Silence,
     Smoothing,
     StateChoice,
@@ -22,8 +23,8 @@ LayerNumber = Annotated[int, Field(ge=0, le=1000)]
 
 # What an encoder that others have trained is asked, and no other.
 PRETRAINED_KEYS = (
-    "pretrained", "freeze", "layers", "silence", "stride", "top", "layer_drop",
-    "gradient_checkpointing",
+    "pretrained", "freeze", "layers", "silence", "quantize", "stride", "top",
+    "layer_drop", "gradient_checkpointing",
 )  # fmt: skip
 
 # What `model.size` stands for; keys written in the recipe win over these.
@@ -53,6 +54,7 @@ class ModelConfig(Section):
     # Whose states are read: 0 are those before the first layer.
     layers: StateChoice | Annotated[tuple[LayerNumber, ...], Field(max_length=1000)] = "mixture"
     silence: Silence = "none"  # as-taught: Whisper hears that of its 30 seconds, in summary
+    quantize: Quantized = "none"  # of layers that do not learn: Whisper's, on a CPU in bf16
     stride: int = Field(1, gt=0, le=16)  # so many of its states are one of those on top
     top: TopKind = "conformer"  # of the encoder_layers on top of a pretrained one
     layer_drop: float = Field(0.0, ge=0, lt=1)  # of pretrained layers that learn

@@ -13,6 +13,7 @@ from arborvox.config.speech import FeaturesConfig
 ON_TOP: dict[str, Any] = {
     "model.layers": "upper",
     "model.silence": "as-taught",
+    "model.quantize": "feed-forward",
     "model.stride": 2,
     "model.width": 256,
     "model.heads": 4,

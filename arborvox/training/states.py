@@ -117,6 +117,8 @@ def keep_states(
     states_input = encoder.states_input
     assert states_input is not None
     states_input.key += f"|{precision}"
+    if _is_packed(precision, ranks.device):
+        states_input.key += encoder.packed_key
     if ranks.first:
         cache = FeatureCache(folder, states_input.key)
         work = [
@@ -140,9 +142,13 @@ def _lay_out(encoder: SpeechEncoder, precision: str, device: torch.device) -> Sp
     encoder = copy.deepcopy(encoder).eval()
     if precision == "bf16":
         encoder.bfloat16()
-        if device.type == "cpu":
-            encoder.pack()
+    if _is_packed(precision, device):
+        encoder.pack()
     return encoder
+
+
+def _is_packed(precision: str, device: torch.device) -> bool:
+    return precision == "bf16" and device.type == "cpu"
 
 
 def _find_work(

@@ -63,6 +63,11 @@ class SpeechEncoder(nn.Module, ABC):
     def pack(self) -> None:
         """Lay out the network for the processor where that is faster; no more training then."""
 
+    @property
+    def packed_key(self) -> str:
+        """Name what `pack` changes beyond a product's rounding on this processor, for caches."""
+        return ""
+
     def given_parameters(self) -> list[nn.Parameter]:
         """List the parameters that do not start from chance: they may learn at another rate."""
         return []

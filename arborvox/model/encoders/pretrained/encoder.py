@@ -58,6 +58,8 @@ class PretrainedEncoder(StackedEncoder):
         self.network = _family(self._base)(self._base)
         if config.silence == "as-taught":
             self.network.hear_silence()
+        if config.quantize == "feed-forward":
+            self.network.quantize(_count_frozen(config, len(self.network.layers)))
         self.state_s = self.network.frames_a_state * self.input.frame_s * config.stride
         self.description = (
             f"{self._base.name} ({self._base.family}, {len(self.network.layers)} layers of width "
@@ -107,6 +109,11 @@ class PretrainedEncoder(StackedEncoder):
     def pack(self) -> None:
         """Lay out the pretrained weights for the processor."""
         self.network.pack()
+
+    @property
+    def packed_key(self) -> str:
+        """Name what `pack` changes beyond rounding."""
+        return self.network.packed_key
 
     def given_parameters(self) -> list[nn.Parameter]:
         """List the pretrained parameters that learn."""
@@ -294,10 +301,7 @@ class PretrainedEncoder(StackedEncoder):
 
     @property
     def _num_frozen_layers(self) -> int:
-        freeze, num_layers = self.config.freeze, len(self.network.layers)
-        if freeze == "all":
-            return num_layers
-        return 0 if freeze == "none" else freeze
+        return _count_frozen(self.config, len(self.network.layers))
 
     def _frozen_parameters(self) -> list[nn.Parameter]:
         """List what does not learn: all, nothing, or whatever is below the first layers' end."""
@@ -310,6 +314,13 @@ class PretrainedEncoder(StackedEncoder):
         }
         frozen_all = self.config.freeze == "all"
         return [p for p in self.network.parameters() if frozen_all or id(p) not in learning]
+
+
+def _count_frozen(config: ModelConfig, num_layers: int) -> int:
+    """Return how many of the lowest layers do not learn."""
+    if config.freeze == "all":
+        return num_layers
+    return 0 if config.freeze == "none" else config.freeze
 
 
 def _mix(states: Tensor, weights: Tensor) -> Tensor:

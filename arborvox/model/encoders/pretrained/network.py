@@ -41,6 +41,14 @@ class PretrainedNetwork(nn.Module, ABC):
     def hear_silence(self) -> None:
         """Hear the silence behind each utterance that the family was taught with: mostly none."""
 
+    def quantize(self, num_layers: int) -> None:
+        """Let the lowest layers multiply 8-bit numbers once they are packed, where they can."""
+
+    @property
+    def packed_key(self) -> str:
+        """Name what `pack` changes beyond a product's rounding on this processor, for caches."""
+        return ""
+
     @abstractmethod
     def embed(self, frames: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
         """Return what the first layer reads, (B, T, M), (B,) -> (B, T', D), (B,).

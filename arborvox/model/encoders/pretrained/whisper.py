@@ -22,6 +22,7 @@ from arborvox.model.encoders.pretrained.whisper_joined import (
 )
 from arborvox.model.encoders.stack import padded_frames
 from arborvox.model.kernels.dispatch import is_exported
+from arborvox.model.kernels.int8 import is_fast_here
 
 NEAR_SILENCE = 16  # states right behind an utterance
 FAR_SILENCE = 8  # and those that stand for all that follow
@@ -45,6 +46,7 @@ class WhisperNetwork(PretrainedNetwork):
     prefixes = ("model.encoder.", "encoder.")
     frames_a_state = 2
     max_frames: int
+    _num_int8 = 0
 
     def __init__(self, base: BaseModel) -> None:
         super().__init__()
@@ -164,9 +166,23 @@ class WhisperNetwork(PretrainedNetwork):
         assert isinstance(layer, JoinedLayer)
         return layer.run_rows(x, rows, left_out)
 
+    def quantize(self, num_layers: int) -> None:
+        """Let the lowest layers multiply 8-bit numbers once they are packed."""
+        if self.model.config.activation_function == "gelu":  # what the kernel computes
+            self._num_int8 = num_layers
+
+    @property
+    def packed_key(self) -> str:
+        """Say how many layers multiply 8-bit numbers here."""
+        return f"|int8 {self._num_int8}" if self._num_int8 and is_fast_here() else ""
+
     def pack(self) -> None:
         """Lay out bf16 weights for the processor, and compute by fewer products."""
-        self.model.layers = nn.ModuleList(map(JoinedLayer, self.layers))
+        layers = list(map(JoinedLayer, self.layers))
+        if self.packed_key and self.model.layer_norm.weight.dtype is torch.bfloat16:
+            for layer in layers[: self._num_int8]:
+                layer.quantize()
+        self.model.layers = nn.ModuleList(layers)
         self.model.conv1 = RowConvolution(self.model.conv1)
         self.model.conv2 = RowConvolution(self.model.conv2)
         super().pack()
