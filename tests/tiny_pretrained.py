@@ -3,10 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 
+from arborvox.config import FeaturesConfig, ModelConfig
+from arborvox.model.asr import ASR
+
 WIDTH = 16
+RATE = 16_000
 SHARED = {
     "hidden_size": WIDTH,
     "num_hidden_layers": 3,
@@ -93,3 +98,20 @@ def save_model(name: str, folder: Path) -> Path:
         "---\nlicense: apache-2.0\nlanguage:\n- fi\n- sw\n---\n# Made up\n", encoding="utf-8"
     )
     return folder
+
+
+def make_asr(folder: Path, **keys: Any) -> ASR:
+    """Build a network on a pretrained model and take its weights."""
+    settings = {"size": "tiny", "output": "softmax", "encoder": "pretrained", **keys}
+    config = ModelConfig.model_validate({**settings, "pretrained": str(folder)})
+    torch.manual_seed(2)
+    model = ASR(config, FeaturesConfig(), 7, None).eval()
+    model.encoder.load_start()
+    return model
+
+
+def speech(seconds: float, seed: int = 0) -> np.ndarray:
+    """Return noise that swells and fades."""
+    count = int(seconds * RATE)
+    swell = np.sin(np.linspace(0.0, 9.0, count)) ** 2
+    return (np.random.default_rng(seed).normal(size=count) * swell * 0.1).astype(np.float32)

@@ -3,7 +3,6 @@
 import copy
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,24 +14,19 @@ from torch.nn.utils.rnn import pad_sequence
 pytest.importorskip("transformers")
 
 import transformers
-from tiny_pretrained import MODELS, WIDTH, make_model, save_model
+from tiny_pretrained import MODELS, RATE, WIDTH, make_asr, make_model, save_model, speech
 
-from arborvox.config import FeaturesConfig, ModelConfig, Recipe
+from arborvox.config import FeaturesConfig, Recipe
 from arborvox.errors import ArborvoxError
-from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_checkpoint, save_checkpoint
 from arborvox.model.encoders import make_input
-from arborvox.model.encoders.pretrained import whisper
 from arborvox.model.encoders.pretrained.attention import BLOCK_CELLS, attend_in_blocks
 from arborvox.model.encoders.pretrained.encoder import _join_neighbors
 from arborvox.model.encoders.pretrained.inputs import WhisperMel, slaney_bands
 from arborvox.model.encoders.pretrained.whisper import SILENCE_BELOW
-from arborvox.model.encoders.pretrained.whisper_joined import Int8FeedForward
-from arborvox.model.kernels.int8 import is_fast_here
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import CodeTree
 
-RATE = 16_000
 # Whisper too as it hears the silence that it was taught with.
 HEARD = [*((name, "none") for name in MODELS), ("whisper", "as-taught")]
 
@@ -42,23 +36,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A folder for every model, made once."""
     root = tmp_path_factory.mktemp("models")
     return {name: save_model(name, root / name) for name in MODELS}
-
-
-def make_asr(folder: Path, **keys: Any) -> ASR:
-    """Build a network on a pretrained model and take its weights."""
-    settings = {"size": "tiny", "output": "softmax", "encoder": "pretrained", **keys}
-    config = ModelConfig.model_validate({**settings, "pretrained": str(folder)})
-    torch.manual_seed(2)
-    model = ASR(config, FeaturesConfig(), 7, None).eval()
-    model.encoder.load_start()
-    return model
-
-
-def speech(seconds: float, seed: int = 0) -> np.ndarray:
-    """Return noise that swells and fades."""
-    count = int(seconds * RATE)
-    swell = np.sin(np.linspace(0.0, 9.0, count)) ** 2
-    return (np.random.default_rng(seed).normal(size=count) * swell * 0.1).astype(np.float32)
 
 
 def own_states(name: str, samples: np.ndarray, folder: Path) -> list[Tensor]:
@@ -373,70 +350,6 @@ def test_states_to_keep_are_the_same_in_any_company(
         assert torch.equal(states, alone[number])
         assert torch.equal(states, moved[(number + 2) % len(pieces)])
         assert states.shape == wanted[number].shape
-
-
-@pytest.mark.skipif(not is_fast_here(), reason="this processor has no 8-bit products")
-@pytest.mark.parametrize("silence", ["none", "as-taught"])
-def test_states_by_8_bit_products_are_near_and_the_same_in_any_company(
-    folders: dict[str, Path], silence: str
-) -> None:
-    keys = {"layers": [0, 1, 3], "silence": silence, "quantize": "feed-forward"}
-    encoder = make_asr(folders["whisper"], **keys).encoder
-    pieces = [encoder.input(speech(s, i)) for i, s in enumerate((0.9, 0.03, 0.4, 0.41, 0.9))]
-    with torch.no_grad():
-        wanted = encoder.frozen_states_of_each(pieces)
-        rough = copy.deepcopy(encoder).bfloat16()
-        rough.pack()
-        together = rough.frozen_states_of_each(pieces)
-        moved = [*rough.frozen_states_of_each(pieces[3:]), *rough.frozen_states_of_each(pieces[:3])]
-        lens = torch.tensor([len(piece) for piece in pieces])
-        batched, _ = rough.frozen_states(pad_sequence(pieces, batch_first=True), lens)
-    for number, (states, exact) in enumerate(zip(together, wanted, strict=True)):
-        assert torch.equal(states, moved[(number + 2) % len(pieces)])
-        for near in (states, batched[number, : len(states)]):
-            likeness = functional.cosine_similarity(
-                near.unflatten(-1, (3, WIDTH)), exact.unflatten(-1, (3, WIDTH)), dim=-1
-            )
-            assert likeness.min() > 0.995
-    assert any(
-        not torch.equal(a, b) for a, b in zip(together, _without_int8(encoder, pieces), strict=True)
-    )
-
-
-def _without_int8(encoder: Any, pieces: list[Tensor]) -> list[Tensor]:
-    """Return the states as bf16 alone has them."""
-    plain = copy.deepcopy(encoder).bfloat16()
-    plain.network.quantize(0)
-    plain.pack()
-    with torch.no_grad():
-        states: list[Tensor] = plain.frozen_states_of_each(pieces)
-    return states
-
-
-@pytest.mark.skipif(not is_fast_here(), reason="this processor has no 8-bit products")
-def test_layers_that_learn_and_wider_numbers_are_not_quantized(folders: dict[str, Path]) -> None:
-    def count(freeze: str | int, dtype: torch.dtype) -> int:
-        keys = {"freeze": freeze, "quantize": "feed-forward"}
-        encoder = make_asr(folders["whisper"], **keys).encoder.to(dtype)
-        encoder.pack()
-        parts = [layer.feed_forward for layer in encoder.network.layers]
-        return [isinstance(part, Int8FeedForward) for part in parts].count(True)
-
-    num_layers = len(make_asr(folders["whisper"]).encoder.network.layers)
-    assert count("all", torch.bfloat16) == num_layers
-    assert count(2, torch.bfloat16) == 2
-    assert count("none", torch.bfloat16) == count("all", torch.float32) == 0
-
-
-def test_caches_tell_8_bit_products_apart(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quantized = make_asr(folders["whisper"], quantize="feed-forward").encoder
-    assert make_asr(folders["whisper"]).encoder.packed_key == ""
-    assert make_asr(folders["hubert"], quantize="feed-forward").encoder.packed_key == ""
-    for is_fast, key in ((True, f"|int8 {len(quantized.network.layers)}"), (False, "")):
-        monkeypatch.setattr(whisper, "is_fast_here", lambda is_fast=is_fast: is_fast)
-        assert quantized.packed_key == key
 
 
 class Listener(torch.nn.Module):
