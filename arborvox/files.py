@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from arborvox.errors import ArborvoxError
 from arborvox.processes import is_deserted, process_mark
@@ -236,6 +236,11 @@ def open_gzip_reproducible(path: Path) -> Iterator[gzip.GzipFile]:
     """Open a gzip file for writing whose bytes depend on its content alone."""
     with name_failed_writes(path), path.open("wb") as raw, pack_reproducible(raw) as packed:
         yield packed
+
+
+def open_unpacked(path: Path) -> BinaryIO:
+    """Open a file for reading; one that is called .gz is unpacked on the way."""
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def pack_reproducible(raw: BinaryIO) -> gzip.GzipFile:

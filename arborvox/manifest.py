@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from arborvox.errors import ArborvoxError
-from arborvox.files import atomic_path, open_gzip_reproducible, pack_reproducible, path_below
+from arborvox.files import (
+    atomic_path,
+    open_gzip_reproducible,
+    open_unpacked,
+    pack_reproducible,
+    path_below,
+)
 from arborvox.text.codes import check_language, check_languages, file_stem
 
 SPLIT_NAMES = ("train", "dev", "test")
@@ -178,9 +184,8 @@ def _read_cuts(path: Path) -> Iterator[tuple[bytes, Utterance]]:
 
 def _read_lines(path: Path) -> Iterator[bytes]:
     """Yield lines in bounded memory, however much a small gzip file unpacks to."""
-    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rb") as file:
+        with open_unpacked(path) as file:
             number = 0
             while line := file.readline(MOST_LINE_BYTES + 1):
                 number += 1

@@ -20,6 +20,14 @@ def tune(
     confirm: Annotated[
         int, typer.Option(min=1, max=20, help="How many of the best are tried by real searches.")
     ] = 3,
+    apply: Annotated[
+        bool,
+        typer.Option(
+            "--apply",
+            help="Put them into the model, with the language model: from then on it is searched "
+            "so where nothing else is asked for.",
+        ),
+    ] = False,
     **options: Any,
 ) -> None:
     """Choose CTC weight, language model weight and length bonus on a development set.
@@ -29,7 +37,7 @@ def tune(
     """
     from arborvox.tuning.tuning import tune as tune_weights
 
-    tune_weights(run, manifest, asked_config(options), out, confirm)
+    tune_weights(run, manifest, asked_config(options), out, confirm, apply=apply)
 
 
 def register(app: typer.Typer) -> None:

@@ -30,6 +30,8 @@ MAX_BEAM = 1000
 # What a model was tuned with, and so what its checkpoint may tell whoever uses it. Paths would be
 # a stranger's, and the device and the size of a batch belong to the machine.
 TUNED_KEYS = ("mode", "beam", "ctc_weight", "lm_weight", "length_bonus", "precision", "vad")
+# What `arborvox tune` settles, and may put into a model.
+SEARCH_KEYS = ("mode", "beam", "ctc_weight", "lm_weight", "length_bonus")
 
 
 def _as_path(value: object) -> Path | None:
@@ -116,6 +118,21 @@ class DecodeConfig(Section):
         """Return this configuration with what it leaves open as another one was tuned."""
         left_open = set(TUNED_KEYS) - self.model_fields_set
         return self.model_copy(update={key: getattr(tuned, key) for key in left_open})
+
+    def asks_for(self, search: "DecodeConfig") -> bool:
+        """Whether what is left open here leaves room for a search that a model was tuned with.
+
+        Its weights fit one way to search, with its language model or without any.
+        """
+        asked = self.model_fields_set
+        without_lm = search.lm is not None and "lm_weight" in asked and not self.lm_weight
+        other_mode = "mode" in asked and self.mode != search.mode
+        return not (without_lm or other_mode or asked & {"lm", "transcripts_lm"})
+
+    def with_search(self, search: "DecodeConfig") -> "DecodeConfig":
+        """Return this configuration with a search in its place, language model included."""
+        settled = {key: getattr(search, key) for key in search.model_fields_set}
+        return self.model_copy(update=settled)
 
     def whole(self, **changes: Any) -> "DecodeConfig":
         """Return it with changes, and nothing left open: no checkpoint has a say in it."""

@@ -37,13 +37,11 @@ class Engine:
         self.folder, self.checksums = loaded.folder, loaded.checksums
         self.tokenizer, self.input = loaded.tokenizer, loaded.model.encoder.input
         self.frame_s = loaded.model.encoder.state_s  # seconds that an encoder state stands for
-        self._asked, self._tuned = config, loaded.recipe.decode
+        self._asked, self._tuned, self._search = config, loaded.recipe.decode, loaded.search
         model = loaded.model
         self._has_ctc, self._has_decoder = model.ctc is not None, model.decoder is not None
-        self._lm: LanguageModel | None = None
         self._choose(config)
-        if self.config.lm is not None:
-            self._lm = load_language_model(self.config.lm, loaded.tokenizer)
+        self._lm = self._read_language_model()
         self._settings = self._beam_settings()
         self.network = Network(
             model, precision=self.config.precision, device=choose_device(self.config.device)
@@ -66,8 +64,8 @@ class Engine:
         other = copy.copy(self)
         asked = {key: getattr(self._asked, key) for key in self._asked.model_fields_set}
         other._choose(DecodeConfig(**{**asked, **changes}))
-        if other.config.lm is None:
-            other._lm = None
+        if other.config.lm != self.config.lm:
+            other._lm = other._read_language_model()
         other._settings = replace(other._beam_settings(), num_best=num_best)
         other.network = copy.copy(self.network)
         if allowed is not None:
@@ -76,7 +74,7 @@ class Engine:
 
     def _choose(self, config: DecodeConfig) -> None:
         """Settle on a search."""
-        self.config = _settle(config, self._tuned)
+        self.config = _settle(config, self._tuned, self._search)
         try:
             self.mode = choose_search(
                 self.config, has_ctc=self._has_ctc, has_decoder=self._has_decoder
@@ -84,6 +82,16 @@ class Engine:
         except ArborvoxError as error:
             raise ArborvoxError(f"{self.folder}: {error}") from None
         self.search = SEARCHES[self.mode]
+
+    def _read_language_model(self) -> LanguageModel | None:
+        lm = self.config.lm
+        return None if lm is None else load_language_model(lm, self.tokenizer)
+
+    @property
+    def weights_now(self) -> DecodeConfig:
+        """Return what the model weighs by as it is, with the language model that is its own."""
+        known = self._search
+        return known if known is not None and known.mode == self.mode else self.config
 
     def _beam_settings(self) -> BeamSettings:
         config, lm = self.config, self._lm
@@ -150,8 +158,11 @@ def load_engine(run: Path, config: DecodeConfig) -> Engine:
     return Engine(load_checkpoint(run), config)
 
 
-def _settle(config: DecodeConfig, tuned: DecodeConfig) -> DecodeConfig:
+def _settle(config: DecodeConfig, tuned: DecodeConfig, search: DecodeConfig | None) -> DecodeConfig:
     """Fill in what the user left open: a model is used as it was tuned."""
+    if search is not None and config.asks_for(search):
+        config = config.model_copy(update={"lm": search.lm})
+        tuned = tuned.with_search(search)
     settled = config.over(tuned)
     is_wide = settled.mode == "auto" or SEARCHES[settled.mode].wide
     if is_wide or "length_bonus" in config.model_fields_set:

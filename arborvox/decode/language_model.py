@@ -4,7 +4,7 @@ The model becomes an automaton: a state for each listed context, a transition fo
 back-off as a step to the next shorter context. Searches walk it in compiled code.
 """
 
-import gzip
+import io
 import math
 import zlib
 from array import array
@@ -19,6 +19,7 @@ from arborvox.decode.automaton import HALF, NO_ENTRY, NOT_SCORED, find_transitio
 from arborvox.decode.automaton import LanguageModel as LanguageModel
 from arborvox.decode.automaton import read_token as read_token
 from arborvox.errors import ArborvoxError
+from arborvox.files import open_unpacked
 from arborvox.kernels.compiling import kernel
 from arborvox.lm.arpa import BEGIN, END, SPACE, UNKNOWN
 from arborvox.tokens.tokenizer import Tokenizer
@@ -30,6 +31,7 @@ SPACES = (SPACE, "▁", "|", "_")
 UNLISTED_LOG10 = -100.0
 MOST_LOG10 = 1e6  # of a score in a file, either way
 MOST_LINE = 1 << 20
+MOST_UNPACKED = 64  # times a packed file's size; real ones have four to eight
 
 
 @kernel
@@ -164,14 +166,17 @@ def _read_arpa(path: Path) -> Iterator[tuple[Sequence[str], float, float]]:
     # -1.2041	a	-0.30103
     #
     # \end\
-    opened = gzip.open if path.suffix == ".gz" else open
     order, ended, number, ln10 = 0, False, 0, math.log(10)
     try:
-        with opened(path, "rt", encoding="utf-8") as lines:
+        most = MOST_UNPACKED * path.stat().st_size + MOST_LINE
+        with io.TextIOWrapper(open_unpacked(path), encoding="utf-8") as lines:
             while line := lines.readline(MOST_LINE + 1):
                 number += 1
+                most -= len(line)
                 if len(line) > MOST_LINE:
                     raise ValueError(f"more than {MOST_LINE:,} characters")
+                if most < 0:
+                    raise ValueError(f"unpacked it is more than {MOST_UNPACKED} times as large")
                 fields = line.split()
                 if not fields:
                     continue

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from arborvox.config import DecodeConfig
 from arborvox.config.choices import ExportPrecision
 from arborvox.config.decode import TUNED_KEYS
 from arborvox.console import say
@@ -81,7 +82,7 @@ def describe(
 ) -> dict[str, Any]:
     """Return what the graph says of the model; `runtime.manifest` reads it."""
     model, tokenizer, recipe = loaded.model, loaded.tokenizer, loaded.recipe
-    config, tuned = recipe.model, recipe.decode
+    config, tuned = recipe.model, _search_alone(loaded)
     asked = {key: getattr(tuned, key) for key in TUNED_KEYS if key != "precision"}
     return {
         "format": FORMAT,
@@ -109,6 +110,20 @@ def describe(
         "head_size": config.width // config.heads,
         "decode": asked,
     }
+
+
+def _search_alone(loaded: LoadedModel) -> DecodeConfig:
+    """Return how the model is searched without its language model, which is not exported."""
+    recipe, search = loaded.recipe.decode, loaded.search
+    if search is None:
+        return recipe
+    if search.lm is None:
+        return recipe.with_search(search)
+    say(
+        f"the model's language model is left out, and the weights that were tuned for it; "
+        f"whoever loads the export with the whole of Arborvox may name it: {search.lm}"
+    )
+    return recipe
 
 
 def _tree(layer: OutputLayer, leaves: bool) -> dict[str, list[int]] | None:

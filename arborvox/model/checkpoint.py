@@ -8,10 +8,13 @@ step-000500/
   tokens.json          the units
   tree.json            the code tree, where the recipe has one
   encoder/             what a pretrained encoder is made from, where the recipe has one
+  search.json          the search that `arborvox tune --apply` settled on
+  lm.arpa.gz           and its language model, if it has one
   README.md            the model card
 """
 
 import hashlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +25,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from arborvox.config import Recipe, load_resolved_recipe, show_recipe
+from arborvox.config import DecodeConfig, Recipe, load_resolved_recipe, show_recipe
+from arborvox.config.decode import SEARCH_KEYS
 from arborvox.digests import checksum_file
 from arborvox.errors import ArborvoxError, one_line
 from arborvox.files import (
     atomic_folder,
     atomic_path,
     link_or_copy,
+    open_gzip_reproducible,
+    open_unpacked,
     read_json,
     set_aside,
     write_json_atomic,
@@ -42,8 +48,9 @@ from arborvox.tree.storage import load_tree, save_tree
 
 FORMAT = "arborvox-checkpoint"
 # 1 had a checksum of the weights alone; also of the recipe, see config/migration.py.
-# 3 has weights in two files; what has them in one is still written as 2.
-VERSION = 3
+# 3 has weights in two files, 4 a search of its own; what has neither is still written as 2.
+VERSION = 4
+TWO_FILES_VERSION = 3
 ONE_FILE_VERSION = 2
 
 # What tensors were called in checkpoints up to a version.
@@ -58,12 +65,15 @@ CONFIG = "config.yaml"
 TOKENS = "tokens.json"
 TREE = "tree.json"
 ENCODER = "encoder"
+SEARCH = "search.json"
+SEARCH_LM = "lm.arpa.gz"
 CARD = "README.md"
 # What decides the result; the card is for people, who may edit it.
-DECISIVE = (WEIGHTS, FROZEN, CONFIG, TOKENS, TREE)
+DECISIVE = (WEIGHTS, FROZEN, CONFIG, TOKENS, TREE, SEARCH, SEARCH_LM)
+LARGE = (WEIGHTS, FROZEN)
 FLOAT_TYPES = {"F64", "F32", "F16", "BF16"}
 # Far more than the largest that were ever written; a stranger's file is not read beyond it.
-MAX_MIB = {TOKENS: 64, TREE: 256}  # of all others: one
+MAX_MIB = {TOKENS: 64, TREE: 256, SEARCH_LM: 1024}  # of all others: one
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,7 @@ class LoadedModel:
     tokenizer: Tokenizer
     tree: CodeTree | None
     checksums: Mapping[str, str]  # SHA-256 of weights, tokens and tree, by file name
+    search: DecodeConfig | None = None  # what it was tuned with after training, if it was
 
 
 def save_checkpoint(
@@ -107,8 +118,33 @@ def save_checkpoint(
             write_text_atomic(part / ENCODER / name, text)
         write_text_atomic(part / CARD, model_card(model, recipe, tokenizer))
         checksums = {name: checksum_file(part / name) for name in _decisive(part)}
-        version = ONE_FILE_VERSION if frozen is None else VERSION
+        version = ONE_FILE_VERSION if frozen is None else TWO_FILES_VERSION
         write_json_atomic(part / HEAD, {"format": FORMAT, "version": version, "sha256": checksums})
+
+
+def save_search(place: Path, search: DecodeConfig) -> Path:
+    """Put a search and its language model into a checkpoint, in one stroke; return its folder."""
+    folder = find_checkpoint(place)
+    if _check_files(folder)[0] < ONE_FILE_VERSION:
+        raise ArborvoxError(
+            f"{folder} is of the first checkpoint format, which holds no search; "
+            f"give the options that were printed each time."
+        )
+    with atomic_folder(folder) as part:
+        shutil.copytree(folder, part, dirs_exist_ok=True, copy_function=_second_name)
+        for name in (SEARCH, SEARCH_LM):
+            (part / name).unlink(missing_ok=True)
+        if search.lm is not None:
+            with (
+                open_unpacked(search.lm) as unpacked,
+                open_gzip_reproducible(part / SEARCH_LM) as packed,
+            ):
+                shutil.copyfileobj(unpacked, packed)
+        keys = [key for key in SEARCH_KEYS if key in search.model_fields_set]
+        write_json_atomic(part / SEARCH, {key: getattr(search, key) for key in keys})
+        checksums = {name: checksum_file(part / name) for name in _decisive(part)}
+        write_json_atomic(part / HEAD, {"format": FORMAT, "version": VERSION, "sha256": checksums})
+    return folder
 
 
 def save_frozen(path: Path, model: ASR) -> bool:
@@ -134,7 +170,8 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
         model = ASR(recipe.model, recipe.features, len(tokenizer), tree, folder / ENCODER)
     model.to(device).load_state_dict(tensors)
-    return LoadedModel(folder, model.eval(), recipe, tokenizer, tree, checksums)
+    search = _read_search(folder)
+    return LoadedModel(folder, model.eval(), recipe, tokenizer, tree, checksums, search)
 
 
 def load_weights(folder: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
@@ -159,6 +196,24 @@ def find_checkpoint(place: Path) -> Path:
     raise ArborvoxError(
         f"{place} is no checkpoint folder: it has no {HEAD}, nor does a folder `final` in it."
     )
+
+
+def _second_name(source: str, target: str) -> None:
+    link_or_copy(Path(source).resolve(), Path(target))
+
+
+def _read_search(folder: Path) -> DecodeConfig | None:
+    """Read the search that a model was tuned with; its language model is the one beside it."""
+    path, lm = folder / SEARCH, folder / SEARCH_LM
+    if not path.is_file():
+        return None
+    values = read_json(path)
+    if not isinstance(values, dict) or not {"mode"} <= set(values) <= set(SEARCH_KEYS):
+        raise ArborvoxError(f"{path} is damaged: it does not hold {', '.join(SEARCH_KEYS)} alone.")
+    try:
+        return DecodeConfig(**values, lm=lm if lm.is_file() else None)
+    except ArborvoxError as error:
+        raise ArborvoxError(f"{path} is damaged: {error}") from None
 
 
 def _plain_tensors(model: ASR) -> dict[str, Tensor]:
@@ -187,7 +242,7 @@ def _decisive(folder: Path) -> list[str]:
 def _check_sizes(folder: Path) -> None:
     for name in (HEAD, *_decisive(folder)):
         path, limit = folder / name, MAX_MIB.get(name, 1)
-        if name not in (WEIGHTS, FROZEN) and path.is_file() and path.stat().st_size > limit << 20:
+        if name not in LARGE and path.is_file() and path.stat().st_size > limit << 20:
             raise ArborvoxError(f"{path} is larger than {limit} MiB, so it is none of ours.")
 
 

@@ -21,6 +21,7 @@ from arborvox.decode.searches import SEARCHES
 from arborvox.errors import ArborvoxError
 from arborvox.files import write_text_atomic
 from arborvox.manifest import Utterance, load_manifest, read_manifest, split_file
+from arborvox.model.checkpoint import save_search
 from arborvox.score.counts import Metric, error_counts, metrics_of, split_units
 from arborvox.tuning.candidates import make_settings, propose
 from arborvox.tuning.grid import (
@@ -47,8 +48,19 @@ class Trial:
     num_errors: int
 
 
-def tune(run: Path, manifest: Path, config: DecodeConfig, out: Path, num_confirmed: int) -> None:
-    """Choose the weights of a search; write them, and a picture of the grid beside them."""
+def tune(
+    run: Path,
+    manifest: Path,
+    config: DecodeConfig,
+    out: Path,
+    num_confirmed: int,
+    *,
+    apply: bool = False,
+) -> None:
+    """Choose the weights of a search; write them, and a picture of the grid beside them.
+
+    apply: put them, and the language model, into the model as well.
+    """
     if out.suffix not in YAML_SUFFIXES:
         raise ArborvoxError(f"{out}: the name of the weights must end in .yaml.")
     utterances = check_development_set(manifest)
@@ -70,7 +82,12 @@ def tune(run: Path, manifest: Path, config: DecodeConfig, out: Path, num_confirm
     session.show(trials, chosen)
     say(f"wrote {picture}")
     say(f"wrote {out}")
-    show(f"to decode with them: {session.as_options(config.lm, chosen.weights)}")
+    if apply:
+        folder = save_search(run, DecodeConfig(**session.tuned(config.lm, chosen.weights)))
+        told = "" if config.lm is None else ", with the language model"
+        say(f"put them into {folder}{told}: it is searched so where nothing else is asked for")
+    else:
+        show(f"to decode with them: {session.as_options(config.lm, chosen.weights)}")
 
 
 def check_development_set(manifest: Path) -> list[Utterance]:
@@ -139,7 +156,7 @@ class _Session:
 
     def confirm(self, grid: ErrorGrid, number: int) -> list[Trial]:
         """Search with the weights as they were, then with the best of the grid."""
-        config = self.engine.config
+        config = self.engine.weights_now
         before = Weights(config.ctc_weight, config.lm_weight, config.length_bonus)
         tried = {"as it was": before}
         tried |= {f"grid, {n}.": weights for n, weights in enumerate(grid.best(number), start=1)}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from checkpoints import make_checkpoint
 from tiny_models import MakeModel, Speech
@@ -31,34 +30,6 @@ from arborvox.tuning.candidates import (
 from arborvox.tuning.grid import ErrorGrid, ScoredList, Weights, search_grid
 from arborvox.tuning.tuning import check_development_set
 from arborvox.yaml12 import parse_yaml
-
-ARPA = """
-\\data\\
-ngram 1=7
-ngram 2=2
-
-\\1-grams:
--2.0\t<unk>
--99\t<s>\t-0.5
--1.0\t</s>
--0.5\ta\t-0.2
--0.7\tb\t-0.4
--0.9\tc
--0.8\td
-
-\\2-grams:
--0.1\t<s> a
--0.3\ta b
-
-\\end\\
-"""
-
-
-@pytest.fixture
-def arpa(tmp_path: Path) -> Path:
-    path = tmp_path / "lm.arpa"
-    path.write_text(ARPA, encoding="utf-8")
-    return path
 
 
 @pytest.fixture
@@ -149,23 +120,6 @@ def test_a_lucky_point_among_bad_ones_is_not_the_best() -> None:
 def test_equal_points_are_ranked_by_how_little_they_change() -> None:
     grid = ErrorGrid((0.5,), (0.0, 0.5), (-0.5, 0.0, 0.5), np.full((1, 2, 3), 7))
     assert grid.best(2) == [Weights(0.5, 0.0, 0.0), Weights(0.5, 0.0, -0.5)]
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """A prepared folder with all three sets."""
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    rng = np.random.default_rng(0)
-    for split, number in (("train", 1), ("dev", 5), ("test", 2)):
-        utterances = []
-        for place in range(number):
-            path = folder / f"{split}{place}.wav"
-            samples = 0.1 * rng.normal(size=8000 + 2000 * place)
-            soundfile.write(path, samples.astype(np.float32), 16000)
-            utterances.append(Utterance(path.stem, str(path), "x-x", "a b", 16000, len(samples)))
-        write_cuts(folder / f"cuts_{split}.jsonl.gz", utterances)
-    return folder
 
 
 @pytest.mark.parametrize("mode", ["joint", "rescoring", "ctc-beam", "attention-beam", "mbr"])
