@@ -170,7 +170,7 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
     with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
         model = ASR(recipe.model, recipe.features, len(tokenizer), tree, folder / ENCODER)
     model.to(device).load_state_dict(tensors)
-    search = _read_search(folder)
+    search = read_search(folder)
     return LoadedModel(folder, model.eval(), recipe, tokenizer, tree, checksums, search)
 
 
@@ -202,7 +202,7 @@ def _second_name(source: str, target: str) -> None:
     link_or_copy(Path(source).resolve(), Path(target))
 
 
-def _read_search(folder: Path) -> DecodeConfig | None:
+def read_search(folder: Path) -> DecodeConfig | None:
     """Read the search that a model was tuned with; its language model is the one beside it."""
     path, lm = folder / SEARCH, folder / SEARCH_LM
     if not path.is_file():

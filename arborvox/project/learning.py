@@ -28,12 +28,20 @@ from arborvox.config import (
     Recipe,
     load_resolved_recipe,
 )
+from arborvox.console import warn
 from arborvox.corpora import prepare
 from arborvox.decode.corpus_decoding import decode_manifest
 from arborvox.errors import ArborvoxError
 from arborvox.files import atomic_folder, write_json_atomic, write_text_atomic
 from arborvox.manifest import append_cuts, load_manifest, split_file
-from arborvox.model.checkpoint import CONFIG, find_checkpoint, recipe_version
+from arborvox.model.checkpoint import (
+    CONFIG,
+    TOKENS,
+    find_checkpoint,
+    read_search,
+    recipe_version,
+    save_search,
+)
 from arborvox.processes import count_cores
 from arborvox.project.drafting import model_path, write_drafts
 from arborvox.project.going_on import draft_error, expected_steps, go_on
@@ -51,6 +59,7 @@ from arborvox.project.vocabulary import write_vocabulary
 from arborvox.project.withdrawal import CACHE
 from arborvox.recognizer import load
 from arborvox.score import Comparison, Difference, compare_hypotheses, read_hypotheses
+from arborvox.tokens import Tokenizer
 from arborvox.train import train
 from arborvox.typed_json import read_form
 
@@ -216,6 +225,7 @@ class _Round:
         )
         if result.interrupted:
             raise KeyboardInterrupt
+        hand_down_search(self.parent, find_checkpoint(self.trained))
 
     def _compare(self) -> Comparison:
         """Let both models hear the test set."""
@@ -277,6 +287,21 @@ class _Round:
                 items,
                 lambda done: self.status.tell("draft", "writing new drafts", done, len(items)),
             )
+
+
+def hand_down_search(parent: Path, child: Path) -> None:
+    """Let a new model search as the one in use was tuned to, or the two do not compare."""
+    search = read_search(parent)
+    if search is None:
+        return
+    save_search(child, search)
+    known = set(Tokenizer.load(parent / TOKENS).units)
+    new = [unit for unit in Tokenizer.load(child / TOKENS).units if unit not in known]
+    if new and search.lm is not None:
+        warn(
+            f"the model's language model does not know {' '.join(new)}; make it again with "
+            f"`arborvox lm` and `arborvox tune --apply`"
+        )
 
 
 def judge(found: Difference) -> Verdict:

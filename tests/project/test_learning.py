@@ -9,16 +9,23 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkpoints import LETTERS, make_checkpoint
 from made_up_project import confirm, confirm_all, make_project
 from tiny_corpus import run_process
 
-from arborvox.config import load_resolved_recipe
+from arborvox.config import DecodeConfig, load_resolved_recipe
 from arborvox.errors import ArborvoxError
-from arborvox.model.checkpoint import CONFIG, find_checkpoint, recipe_version
+from arborvox.model.checkpoint import (
+    CONFIG,
+    find_checkpoint,
+    load_checkpoint,
+    recipe_version,
+    save_search,
+)
 from arborvox.project import Project, draft_items, read_status, stop_learning, withdraw
 from arborvox.project import learning as module
 from arborvox.project.going_on import draft_error, go_on
-from arborvox.project.learning import judge, learn
+from arborvox.project.learning import hand_down_search, judge, learn
 from arborvox.project.models import BASE
 from arborvox.score.bootstrap import Difference, Estimate
 
@@ -90,6 +97,23 @@ def test_a_round_makes_a_model_that_was_compared_and_drafts_with_it(learned: Pat
     assert len(project.undrafted("001")) == 0
     assert read_status(learned).stage == "done" and not read_status(learned).running
     assert not (learned / "work").exists()
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_a_tuned_search_is_handed_down(
+    grown: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parent = make_checkpoint(tmp_path / "parent")
+    child = make_checkpoint(tmp_path / "child", units=(*LETTERS, "ŋ") if grown else LETTERS)
+    hand_down_search(parent, child)
+    assert load_checkpoint(child).search is None  # there was none
+    lm = tmp_path / "lm.arpa"
+    lm.write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1.0\ta\n\n\\end\\\n", "utf-8")
+    tuned = DecodeConfig(mode="ctc-beam", lm_weight=0.4, length_bonus=0.2, lm=lm)
+    save_search(parent, tuned)
+    hand_down_search(parent, child)
+    assert load_checkpoint(child).search == tuned.model_copy(update={"lm": child / "lm.arpa.gz"})
+    assert ("does not know ŋ" in capsys.readouterr().err) == grown
 
 
 def test_a_model_is_taken_and_given_back_by_name_alone(learned: Path, tmp_path: Path) -> None:
