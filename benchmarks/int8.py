@@ -1,9 +1,10 @@
-"""What 8-bit products bring to a frozen Whisper and what they change, beside bf16 alone.
+"""What 8-bit products bring to a frozen Whisper and what they change, beside bf16 or fp32 alone.
 
     python benchmarks/int8.py FOLDER Mboshi=mboshi/train Iban=iban/data/wav [--json FILE]
 
 FOLDER is the encoder of a Whisper; each other folder holds recordings, some of which are drawn by
-lot. Both ways encode the same twenty seconds right after each other, on one thread: the speed is in
+lot. What they stand beside is what the processor has: fp32 where it has no bf16 (the table
+"fp32"), or what --precision asks for. Both ways encode the same twenty seconds right after each other, on one thread: the speed is in
 seconds of speech a second of processor time, features left out, and the ratio that of the medians.
 Told as well is how near each way's normalized states are to those in fp32, mean over the states of
 the layers that are kept.
@@ -25,10 +26,11 @@ from torch.nn import functional
 from arborvox.config import FeaturesConfig, ModelConfig
 from arborvox.config.on_pretrained import ON_TOP
 from arborvox.model.encoders.pretrained.encoder import PretrainedEncoder
+from arborvox.model.precision import choose_precision
 from arborvox.report.document import Cell, Table
 from arborvox.training.states import JOINED_S
 
-WAYS = {"bf16": "none", "8-bit feed-forward": "feed-forward"}
+QUANTIZED = "8-bit feed-forward"
 HEADER = (
     "recordings",
     "mean length (s)",
@@ -49,10 +51,13 @@ def make_encoder(folder: Path, quantize: str) -> PretrainedEncoder:
     return encoder
 
 
-def pack(encoder: PretrainedEncoder) -> PretrainedEncoder:
+def pack(encoder: PretrainedEncoder, precision: str) -> PretrainedEncoder:
     """Lay it out as it is for states that are kept."""
-    packed = copy.deepcopy(encoder).bfloat16()
-    packed.pack()
+    packed = copy.deepcopy(encoder)
+    if precision == "bf16":
+        packed.bfloat16()
+    if packed.gains_by_packing(precision):
+        packed.pack()
     return packed
 
 
@@ -107,12 +112,17 @@ def main() -> None:
     parser.add_argument("pretrained", type=Path)
     parser.add_argument("folders", type=named_path, nargs="+")
     parser.add_argument("--recordings", type=int, default=100, help="of each folder, by lot")
+    parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--add", action="store_true", help="keep the other table")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     exact = make_encoder(arguments.pretrained, "none")
+    width = exact.network.width
+    precision = choose_precision(arguments.precision, torch.device("cpu"), width)
     encoders = {
-        way: pack(make_encoder(arguments.pretrained, quantize)) for way, quantize in WAYS.items()
+        way: pack(make_encoder(arguments.pretrained, quantize), precision)
+        for way, quantize in ((precision, "none"), (QUANTIZED, "feed-forward"))
     }
     rows: list[tuple[Cell, ...]] = []
     for label, folder in arguments.folders:
@@ -125,7 +135,8 @@ def main() -> None:
         for way, (speed, cosine, difference) in found.items():
             words = (f"{speed:.0f}", f"{speed / first:.2f}", f"{cosine:.4f}", f"{difference:.3f}")
             rows.append(tuple(map(Cell, (label, f"{length_s:.1f}", way, *words))))
-    tell({"int8": Table(HEADER, tuple(rows))}, arguments.json)
+    name = "int8" if precision == "bf16" else precision
+    tell({name: Table(HEADER, tuple(rows))}, arguments.json, add=arguments.add)
 
 
 if __name__ == "__main__":

@@ -51,10 +51,11 @@ class Network:
             for part in (self._model.encoder, self._model.decoder):
                 if part is not None:
                     part.bfloat16()
-            if self.device.type == "cpu":
+        if self.device.type == "cpu":
+            if self._model.encoder.gains_by_packing(self.precision):
                 self._model.encoder.pack()
-        if self._model.decoder is not None and self.device.type == "cpu":
-            pack_linear_layers(self._model.decoder)
+            if self._model.decoder is not None:
+                pack_linear_layers(self._model.decoder)
         # Smoothing belongs to training: here a score is the log-probability itself.
         if self._model.output is not None:
             self._model.output.label_smoothing = 0.0

@@ -117,7 +117,7 @@ def keep_states(
     states_input = encoder.states_input
     assert states_input is not None
     states_input.key += f"|{precision}"
-    if _is_packed(precision, ranks.device):
+    if _is_packed(encoder, precision, ranks.device):
         states_input.key += encoder.packed_key
     if ranks.first:
         cache = FeatureCache(folder, states_input.key)
@@ -142,13 +142,13 @@ def _lay_out(encoder: SpeechEncoder, precision: str, device: torch.device) -> Sp
     encoder = copy.deepcopy(encoder).eval()
     if precision == "bf16":
         encoder.bfloat16()
-    if _is_packed(precision, device):
+    if _is_packed(encoder, precision, device):
         encoder.pack()
     return encoder
 
 
-def _is_packed(precision: str, device: torch.device) -> bool:
-    return precision == "bf16" and device.type == "cpu"
+def _is_packed(encoder: SpeechEncoder, precision: str, device: torch.device) -> bool:
+    return device.type == "cpu" and encoder.gains_by_packing(precision)
 
 
 def _find_work(

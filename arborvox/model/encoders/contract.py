@@ -68,6 +68,10 @@ class SpeechEncoder(nn.Module, ABC):
         """Name what `pack` changes beyond a product's rounding on this processor, for caches."""
         return ""
 
+    def gains_by_packing(self, precision: str) -> bool:
+        """Whether `pack` is worth it on a CPU: in fp32 nothing but 8-bit products is."""
+        return precision == "bf16" or bool(self.packed_key)
+
     def given_parameters(self) -> list[nn.Parameter]:
         """List the parameters that do not start from chance: they may learn at another rate."""
         return []

@@ -14,7 +14,7 @@ from arborvox.kernels.compiling import exact_kernel, kernel
 from arborvox.kernels.devices import KERNEL_ON
 from arborvox.kernels.gate_math import ROUNDING_MAGIC, exp_float32
 from arborvox.kernels.threads import run_split
-from arborvox.model.kernels.bfloat16 import as_bits, narrow, widen
+from arborvox.model.kernels.bfloat16 import as_numbers, read, write
 
 # Fewer rows than this are not worth waking a thread for.
 ROWS_PER_THREAD = 64
@@ -66,20 +66,20 @@ def is_fast_here() -> bool:
 
 
 def normalize(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -> Int8Rows:
-    """Round layer_norm(x) of bfloat16 rows, (R, D), (D,) twice."""
+    """Round layer_norm(x) of bfloat16 or float32 rows, (R, D), (D,) twice."""
     rows = _empty_rows(*x.shape)
-    bits, numbers, scales = as_bits(x.contiguous()), rows.numbers.numpy(), rows.scales.numpy()
+    values, numbers, scales = as_numbers(x.contiguous()), rows.numbers.numpy(), rows.scales.numpy()
     gains, shifts = gain.numpy(), shift.numpy()
     run_split(
         lambda first, last: _normalize(
-            bits[first:last],
+            values[first:last],
             gains,
             shifts,
             np.float32(epsilon),
             numbers[first:last],
             scales[first:last],
         ),
-        len(bits),
+        len(values),
         ROWS_PER_THREAD,
     )
     return rows
@@ -107,22 +107,22 @@ def activate(sums: Tensor, of: Int8Rows, weight: Int8Weight) -> Int8Rows:
 
 
 def add(x: Tensor, sums: Tensor, of: Int8Rows, weight: Int8Weight) -> Tensor:
-    """Return x + product + bias in bfloat16, (R, E), of what a weight gave of some rows."""
+    """Return x + product + bias in x's type, (R, E), of what a weight gave of some rows."""
     x = x.contiguous()
     out = torch.empty_like(x)
-    bits, wide, out_bits = as_bits(x), sums.numpy(), as_bits(out)
+    values, wide, out_values = as_numbers(x), sums.numpy(), as_numbers(out)
     row_scales, column_scales = of.scales.numpy(), weight.rows.scales.numpy()
     bias = weight.bias.numpy()
     run_split(
         lambda first, last: _add(
-            bits[first:last],
+            values[first:last],
             wide[first:last],
             row_scales[first:last],
             column_scales,
             bias,
-            out_bits[first:last],
+            out_values[first:last],
         ),
-        len(bits),
+        len(values),
         ROWS_PER_THREAD,
     )
     return out
@@ -177,7 +177,7 @@ def _normalize(rows: Any, gain: Any, shift: Any, epsilon: Any, numbers: Any, sca
         row = rows[r]
         total = ZERO
         for i in range(D):
-            wide[i] = widen(row[i])
+            wide[i] = read(row[i])
             total += wide[i]
         mean = total / np.float32(D)
         squares = ZERO
@@ -214,4 +214,4 @@ def _add(rows: Any, sums: Any, row_scales: Any, column_scales: Any, bias: Any, o
         row, sum_row, out_row, scale = rows[r], sums[r], out[r], row_scales[r]
         for i in range(E):
             more = np.float32(sum_row[i]) * (scale * column_scales[i]) + bias[i]
-            out_row[i] = narrow(widen(row[i]) + more)
+            out_row[i] = write(read(row[i]) + more, out_row)

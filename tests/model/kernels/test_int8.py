@@ -9,6 +9,7 @@ from torch.nn import functional
 from arborvox.model.kernels.int8 import Int8Rows, Int8Weight, activate, add, normalize
 
 EPSILON = 1e-5
+EITHER = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bf16", "fp32"])
 
 
 def numbers_of(rows: Int8Rows) -> Tensor:
@@ -22,10 +23,12 @@ def round_rows(x: Tensor) -> Tensor:
     return (x / steps).round() * steps
 
 
-def draw(R: int, D: int, E: int) -> tuple[Tensor, Tensor, Tensor, Int8Weight, Int8Weight]:
-    """Draw rows in bfloat16, a norm's gain and shift, and two weights."""
+def draw(
+    R: int, D: int, E: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor, Int8Weight, Int8Weight]:
+    """Draw rows, a norm's gain and shift, and two weights."""
     torch.manual_seed(0)
-    x = (3.0 * torch.randn(R, D) + 1.0).bfloat16()
+    x = (3.0 * torch.randn(R, D) + 1.0).to(dtype)
     gain, shift = torch.rand(D) + 0.5, 0.2 * torch.randn(D)
     wide = Int8Weight.of(torch.randn(E, D) / D**0.5, 0.3 * torch.randn(E))
     return x, gain, shift, wide, Int8Weight.of(torch.randn(D, E) / E**0.5, 0.3 * torch.randn(D))
@@ -38,9 +41,12 @@ def run(x: Tensor, gain: Tensor, shift: Tensor, wide: Int8Weight, slim: Int8Weig
     return add(x, slim.multiply(active), active, slim)
 
 
+@EITHER
 @pytest.mark.parametrize(("R", "D", "E"), [(70, 48, 96), (1, 8, 8), (130, 512, 33)])
-def test_each_part_is_the_exact_one_rounded_by_rows(R: int, D: int, E: int) -> None:
-    x, gain, shift, wide, slim = draw(R, D, E)
+def test_each_part_is_the_exact_one_rounded_by_rows(
+    R: int, D: int, E: int, dtype: torch.dtype
+) -> None:
+    x, gain, shift, wide, slim = draw(R, D, E, dtype)
     heard = normalize(x, gain, shift, EPSILON)
     normed = functional.layer_norm(x.double(), (D,), gain.double(), shift.double(), EPSILON)
     half_steps = 0.501 * heard.scales.double()[:, None]
@@ -58,19 +64,23 @@ def test_each_part_is_the_exact_one_rounded_by_rows(R: int, D: int, E: int) -> N
 
     out = add(x, slim.multiply(active), active, slim)
     exact = x.double() + numbers_of(active) @ numbers_of(slim.rows).T + slim.bias.double()
-    torch.testing.assert_close(out.double(), exact, rtol=2**-8, atol=1e-5)
+    assert out.dtype is dtype
+    rtol = 2**-8 if dtype is torch.bfloat16 else 1e-6
+    torch.testing.assert_close(out.double(), exact, rtol=rtol, atol=1e-5)
 
 
-def test_rows_are_the_same_in_any_company_and_on_two_threads() -> None:
-    parts = draw(200, 64, 128)
+@EITHER
+def test_rows_are_the_same_in_any_company_and_on_two_threads(dtype: torch.dtype) -> None:
+    parts = draw(200, 64, 128, dtype)
     together = run(*parts)
     for row in (0, 63, 199):
         assert torch.equal(run(parts[0][row : row + 1], *parts[1:])[0], together[row])
     assert_same_bits_on_two_threads(lambda: (run(*parts),))
 
 
-def test_the_whole_is_near_what_it_stands_for() -> None:
-    x, gain, shift, wide, slim = draw(150, 256, 1024)
+@EITHER
+def test_the_whole_is_near_what_it_stands_for(dtype: torch.dtype) -> None:
+    x, gain, shift, wide, slim = draw(150, 256, 1024, dtype)
     normed = functional.layer_norm(x.double(), (256,), gain.double(), shift.double(), EPSILON)
     inner = functional.gelu(normed @ numbers_of(wide.rows).T + wide.bias.double())
     exact = inner @ numbers_of(slim.rows).T + slim.bias.double()
@@ -84,8 +94,9 @@ def test_weights_are_rounded_by_outputs() -> None:
     assert rounded.rows.numbers.tolist()[1:] == [[0, 0, 0], [127, 127, -127]]
 
 
-def test_rows_of_zeros_stay_so_and_what_is_no_number_is_seen() -> None:
-    x, gain, shift, wide, slim = draw(3, 16, 32)
+@EITHER
+def test_rows_of_zeros_stay_so_and_what_is_no_number_is_seen(dtype: torch.dtype) -> None:
+    x, gain, shift, wide, slim = draw(3, 16, 32, dtype)
     x[1], x[2, 5] = 0.0, float("nan")
     shift = torch.zeros_like(shift)
     heard = normalize(x, gain, shift, EPSILON)

@@ -145,8 +145,12 @@ class WhisperNetwork(PretrainedNetwork):
 
     @property
     def can_join(self) -> bool:
-        """Whether the layers are those that take joined utterances."""
-        return isinstance(self.layers[0], JoinedLayer)
+        """Whether the layers take joined utterances, and give each what it would have alone.
+
+        Products in fp32 are rounded otherwise where there are more rows.
+        """
+        is_rounded = self.model.layer_norm.weight.dtype is torch.bfloat16
+        return is_rounded and isinstance(self.layers[0], JoinedLayer)
 
     def join(self, utterances: Sequence[Tensor]) -> tuple[Tensor, JoinedRows]:
         """Convolve each by itself and join them, (T, M) each -> (R, D)."""
@@ -177,9 +181,9 @@ class WhisperNetwork(PretrainedNetwork):
         return f"|int8 {self._num_int8}" if self._num_int8 and is_fast_here() else ""
 
     def pack(self) -> None:
-        """Lay out bf16 weights for the processor, and compute by fewer products."""
+        """Lay out the weights for the processor, and compute by fewer products."""
         layers = list(map(JoinedLayer, self.layers))
-        if self.packed_key and self.model.layer_norm.weight.dtype is torch.bfloat16:
+        if self.packed_key:
             for layer in layers[: self._num_int8]:
                 layer.quantize()
         self.model.layers = nn.ModuleList(layers)

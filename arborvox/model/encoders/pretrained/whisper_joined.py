@@ -125,7 +125,7 @@ class WhisperFeedForward(nn.Module):
 
 
 class Int8FeedForward(nn.Module):
-    """The same by products of 8-bit numbers, which take half the time of those in bf16.
+    """The same by products of 8-bit numbers: half the time of bf16's, a third of fp32's.
 
     Weights are rounded by outputs, and what they multiply by rows, each time.
     """
@@ -143,7 +143,7 @@ class Int8FeedForward(nn.Module):
         self.narrow = int8.Int8Weight.of(exact.narrow.weight.detach(), exact.narrow.bias.detach())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add what two linear layers make of it, (..., D) -> (..., D), in bfloat16."""
+        """Add what two linear layers make of it, (..., D) -> (..., D), in its type."""
         rows = x.reshape(-1, x.shape[-1])
         heard = int8.normalize(rows, self.gain, self.shift, self.epsilon)
         active = int8.activate(self.widen.multiply(heard), heard, self.widen)
