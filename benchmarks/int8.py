@@ -4,10 +4,10 @@
 
 FOLDER is the encoder of a Whisper; each other folder holds recordings, some of which are drawn by
 lot. What they stand beside is what the processor has: fp32 where it has no bf16 (the table
-"fp32"), or what --precision asks for. Both ways encode the same twenty seconds right after each other, on one thread: the speed is in
-seconds of speech a second of processor time, features left out, and the ratio that of the medians.
-Told as well is how near each way's normalized states are to those in fp32, mean over the states of
-the layers that are kept.
+"fp32"), or what --precision asks for. Both ways encode the same twenty seconds right after each
+other, on one thread: the speed is in seconds of speech a second of processor time, features left
+out, and the ratio that of the medians. Told as well is how near each way's normalized states are to
+those in fp32, mean over the states of the layers that are kept.
 """
 
 import argparse
