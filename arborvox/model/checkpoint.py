@@ -13,6 +13,7 @@ step-000500/
   README.md            the model card
 """
 
+import contextlib
 import hashlib
 import shutil
 from collections.abc import Mapping
@@ -48,10 +49,9 @@ from arborvox.tree.storage import load_tree, save_tree
 
 FORMAT = "arborvox-checkpoint"
 # 1 had a checksum of the weights alone; also of the recipe, see config/migration.py.
-# 3 has weights in two files, 4 a search of its own; what has neither is still written as 2.
+# What has none of the files below is still written as 2.
 VERSION = 4
-TWO_FILES_VERSION = 3
-ONE_FILE_VERSION = 2
+OLDEST_WRITTEN = 2
 
 # What tensors were called in checkpoints up to a version.
 RENAMED_SINCE = {
@@ -70,6 +70,8 @@ SEARCH_LM = "lm.arpa.gz"
 CARD = "README.md"
 # What decides the result; the card is for people, who may edit it.
 DECISIVE = (WEIGHTS, FROZEN, CONFIG, TOKENS, TREE, SEARCH, SEARCH_LM)
+# The version since which there is a file, the newest first.
+VERSIONS = {SEARCH: 4, FROZEN: 3}
 LARGE = (WEIGHTS, FROZEN)
 FLOAT_TYPES = {"F64", "F32", "F16", "BF16"}
 # Far more than the largest that were ever written; a stranger's file is not read beyond it.
@@ -100,6 +102,7 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint folder; it appears whole, and replaces an older one of the same name.
 
+    A search that the older one was tuned with is handed on: a run that goes on keeps it.
     frozen: what `save_frozen` made; the folder gets a link to it instead of these weights.
     """
     tensors = _plain_tensors(model)
@@ -117,15 +120,15 @@ def save_checkpoint(
         for name, text in model.encoder.files().items():
             write_text_atomic(part / ENCODER / name, text)
         write_text_atomic(part / CARD, model_card(model, recipe, tokenizer))
-        checksums = {name: checksum_file(part / name) for name in _decisive(part)}
-        version = ONE_FILE_VERSION if frozen is None else TWO_FILES_VERSION
-        write_json_atomic(part / HEAD, {"format": FORMAT, "version": version, "sha256": checksums})
+        with contextlib.suppress(ArborvoxError):  # one that is damaged is of no use
+            _write_search(part, read_search(folder))
+        _write_head(part)
 
 
 def save_search(place: Path, search: DecodeConfig) -> Path:
     """Put a search and its language model into a checkpoint, in one stroke; return its folder."""
     folder = find_checkpoint(place)
-    if _check_files(folder)[0] < ONE_FILE_VERSION:
+    if _check_files(folder)[0] < OLDEST_WRITTEN:
         raise ArborvoxError(
             f"{folder} is of the first checkpoint format, which holds no search; "
             f"give the options that were printed each time."
@@ -134,16 +137,8 @@ def save_search(place: Path, search: DecodeConfig) -> Path:
         shutil.copytree(folder, part, dirs_exist_ok=True, copy_function=_second_name)
         for name in (SEARCH, SEARCH_LM):
             (part / name).unlink(missing_ok=True)
-        if search.lm is not None:
-            with (
-                open_unpacked(search.lm) as unpacked,
-                open_gzip_reproducible(part / SEARCH_LM) as packed,
-            ):
-                shutil.copyfileobj(unpacked, packed)
-        keys = [key for key in SEARCH_KEYS if key in search.model_fields_set]
-        write_json_atomic(part / SEARCH, {key: getattr(search, key) for key in keys})
-        checksums = {name: checksum_file(part / name) for name in _decisive(part)}
-        write_json_atomic(part / HEAD, {"format": FORMAT, "version": VERSION, "sha256": checksums})
+        _write_search(part, search)
+        _write_head(part)
     return folder
 
 
@@ -196,6 +191,23 @@ def find_checkpoint(place: Path) -> Path:
     raise ArborvoxError(
         f"{place} is no checkpoint folder: it has no {HEAD}, nor does a folder `final` in it."
     )
+
+
+def _write_search(part: Path, search: DecodeConfig | None) -> None:
+    if search is None:
+        return
+    if search.lm is not None:
+        with open_unpacked(search.lm) as read, open_gzip_reproducible(part / SEARCH_LM) as written:
+            shutil.copyfileobj(read, written)
+    keys = [key for key in SEARCH_KEYS if key in search.model_fields_set]
+    write_json_atomic(part / SEARCH, {key: getattr(search, key) for key in keys})
+
+
+def _write_head(part: Path) -> None:
+    """Write what vouches for the other files, in the oldest version that knows all of them."""
+    checksums = {name: checksum_file(part / name) for name in _decisive(part)}
+    version = next((since for name, since in VERSIONS.items() if name in checksums), OLDEST_WRITTEN)
+    write_json_atomic(part / HEAD, {"format": FORMAT, "version": version, "sha256": checksums})
 
 
 def _second_name(source: str, target: str) -> None:

@@ -118,9 +118,18 @@ def test_tuning_again_replaces_what_was_there(tuned: Path, arpa: Path) -> None:
 
 
 def test_a_checkpoint_without_a_search_is_written_as_before(run: Path, arpa: Path) -> None:
-    assert read_json(run / "checkpoint.json")["version"] == checkpoint.ONE_FILE_VERSION
+    assert read_json(run / "checkpoint.json")["version"] == checkpoint.OLDEST_WRITTEN
     save_search(run, DecodeConfig(**WEIGHTS, lm=arpa))
     assert read_json(run / "checkpoint.json")["version"] == checkpoint.VERSION
+
+
+def test_a_run_that_goes_on_keeps_the_search(tuned: Path, arpa: Path) -> None:
+    make_checkpoint(tuned, seed=2)  # in its place, with other weights
+    assert _weights(load_engine(tuned, DecodeConfig())) == WEIGHTS
+    assert gzip.decompress((tuned / "lm.arpa.gz").read_bytes()) == arpa.read_bytes()
+    write_json_atomic(tuned / "search.json", {"mode": "best"})
+    make_checkpoint(tuned, seed=3)
+    assert load_checkpoint(tuned).search is None
 
 
 def test_a_failed_write_leaves_the_model_as_it_was(run: Path, tmp_path: Path) -> None:
