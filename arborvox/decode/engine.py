@@ -87,11 +87,14 @@ class Engine:
         lm = self.config.lm
         return None if lm is None else load_language_model(lm, self.tokenizer)
 
-    @property
-    def weights_now(self) -> DecodeConfig:
-        """Return what the model weighs by as it is, with the language model that is its own."""
+    def weights_now(self, *, with_lm: bool) -> DecodeConfig:
+        """Return what this search weighs by as the model is, with a language model or without.
+
+        Weights that the model was tuned with are its own only for the search that they fit.
+        """
         known = self._search
-        return known if known is not None and known.mode == self.mode else self.config
+        fits = known is not None and (known.mode, known.lm is not None) == (self.mode, with_lm)
+        return known if known is not None and fits else self.config
 
     def _beam_settings(self) -> BeamSettings:
         config, lm = self.config, self._lm

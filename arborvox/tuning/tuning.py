@@ -156,7 +156,7 @@ class _Session:
 
     def confirm(self, grid: ErrorGrid, number: int) -> list[Trial]:
         """Search with the weights as they were, then with the best of the grid."""
-        config = self.engine.weights_now
+        config = self.engine.weights_now(with_lm=self._lm is not None)
         before = Weights(config.ctc_weight, config.lm_weight, config.length_bonus)
         tried = {"as it was": before}
         tried |= {f"grid, {n}.": weights for n, weights in enumerate(grid.best(number), start=1)}

@@ -106,6 +106,15 @@ def test_another_language_model_takes_the_recipes_weights(tuned: Path, arpa: Pat
     assert (engine.config.ctc_weight, engine.config.lm_weight) == (0.2, 0.3)
 
 
+def test_tuning_begins_with_weights_that_fit(tuned: Path) -> None:
+    engine = load_engine(tuned, DecodeConfig(lm=None))
+    assert engine.weights_now(with_lm=True).length_bonus == 0.9
+    # Those belong to the language model: without it the search is the recipe's.
+    assert engine.weights_now(with_lm=False).length_bonus == 0.1
+    other = load_engine(tuned, DecodeConfig(mode="rescoring", lm=None))
+    assert other.weights_now(with_lm=True).length_bonus == 0.1
+
+
 def test_tuning_again_replaces_what_was_there(tuned: Path, arpa: Path) -> None:
     first = (tuned / "lm.arpa.gz").read_bytes()
     assert gzip.decompress(first) == arpa.read_bytes()
