@@ -1,6 +1,7 @@
 """What a person sees: messages and progress on standard error, results on standard output."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +18,8 @@ from rich.progress import (
 )
 
 from arborvox.errors import harmless
+
+PLAIN_LINE_EVERY_S = 30.0  # between two lines about long work, where no bar can move
 
 console = Console(stderr=True, highlight=False)
 _level = {"quiet": False, "verbose": False}
@@ -63,8 +66,11 @@ def shows_progress() -> bool:
 
 
 @contextmanager
-def progress(description: str, total: float | None) -> Iterator[Any]:
-    """Show a progress bar; yields a function that advances it."""
+def progress(description: str, total: float | None) -> Iterator[Callable[..., None]]:
+    """Show a progress bar, or now and then a line in a log; yields a function that advances it."""
+    if not shows_progress():
+        yield LoggedProgress(description, total).advance
+        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -73,7 +79,37 @@ def progress(description: str, total: float | None) -> Iterator[Any]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    hidden = not shows_progress()
-    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda amount=1: bar.advance(task, amount)
+
+
+class LoggedProgress:
+    """Tells how far work has come, in lines that are far enough apart for a log."""
+
+    def __init__(
+        self, description: str, total: float | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._description, self._total, self._clock = description, total, clock
+        self._done = 0.0
+        self._began = self._told = clock()
+
+    def advance(self, amount: float = 1) -> None:
+        """Count what was done; say so if it is time."""
+        self._done += amount
+        now = self._clock()
+        if now - self._told < PLAIN_LINE_EVERY_S:
+            return
+        self._told = now
+        text = f"{self._description}: {self._done:,.0f}"
+        if self._total:
+            left_s = (now - self._began) * (self._total / self._done - 1) if self._done else 0.0
+            text += f" of {self._total:,.0f}, about {tell_duration(left_s)} left"
+        say(text)
+
+
+def tell_duration(seconds: float) -> str:
+    """Write a duration as people read it: 0:07, 12:30, 1:05:00."""
+    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -96,15 +96,16 @@ def _layers_row(
     return (Cell(name), Cell(str(len(seeds))), *itertools.chain(*rates), difference)
 
 
-def keep(label: str, folder: Path, kept_in: Path | None) -> KeptScores:
-    """Take an experiment's counts, with those that were kept of other seeds, and keep them all."""
+def keep(
+    label: str, folder: Path, kept_in: Path | None, others: KeptScores | None = None
+) -> KeptScores:
+    """Take an experiment's counts, with those of others and of other days, and keep them all."""
     found = read_experiment_scores(folder)
-    if kept_in is None:
-        return found
-    path = kept_in / f"{label.lower()}.json"
-    kept = KeptScores.load(path) or found
+    path = kept_in and kept_in / f"{label.lower()}.json"
+    kept = others or (path and KeptScores.load(path)) or found
     kept.take(found)
-    kept.save(path)
+    if path:
+        kept.save(path)
     return kept
 
 
@@ -146,11 +147,10 @@ def main() -> None:
     if arguments.layers:
         name = f"{arguments.kind}-layers" if arguments.kind else "layers"
         kept_in = arguments.json and arguments.json.with_suffix("") / name
-        layers = [
-            row
-            for label, folder in arguments.layers
-            for row in read_layers(label, keep(label, folder, kept_in))
-        ]
+        kept: dict[str, KeptScores] = {}
+        for label, folder in arguments.layers:  # a corpus may have several
+            kept[label] = keep(label, folder, kept_in, kept.get(label))
+        layers = [row for named in kept.items() for row in read_layers(*named)]
         tables[name] = Table(LAYERS_HEADER, tuple(layers))
     if arguments.searches:
         searched = tuple(read_search(*named) for named in arguments.searches)

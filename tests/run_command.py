@@ -10,12 +10,11 @@ from typing import TextIO
 
 from train_command import arm, die
 
-from arborvox.decode import corpus_decoding
-from arborvox.pipeline.experiment import run_experiment
-
 
 def arm_decoding() -> None:
     """Die when some hypotheses are on disk and the stage is not sealed."""
+    from arborvox.decode import corpus_decoding
+
     write = corpus_decoding.write_through
 
     def write_and_die(results: TextIO, lines: list[str]) -> None:
@@ -26,6 +25,8 @@ def arm_decoding() -> None:
 
 
 if __name__ == "__main__":
+    from arborvox.pipeline.experiment import run_experiment
+
     place, _, number = os.environ.get("KILL_AT", "").partition(":")
     if place == "decode":
         arm_decoding()

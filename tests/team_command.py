@@ -11,22 +11,22 @@ import itertools
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from train_command import arm, die, wait_for_a_cut
 
-from arborvox import transcribe
 from arborvox.cli import main
-from arborvox.decode import corpus_decoding
 
-PLACES: dict[str, tuple[Any, str]] = {
-    "decode": (corpus_decoding, "write_through"),
-    "transcribe": (transcribe, "write_text_atomic"),
+PLACES = {
+    "decode": ("arborvox.decode.corpus_decoding", "write_through"),
+    "transcribe": ("arborvox.transcribe", "write_text_atomic"),
 }
 
 
-def do_after(module: Any, name: str, count: int, action: Callable[[], None]) -> None:
+def do_after(place: str, count: int, action: Callable[[], None]) -> None:
     """Let a function of a module do something more when it has been called so often."""
+    module, name = import_module(PLACES[place][0]), PLACES[place][1]
     function, calls = getattr(module, name), itertools.count(1)
 
     def call_and_act(*arguments: Any) -> Any:
@@ -40,10 +40,10 @@ def do_after(module: Any, name: str, count: int, action: Callable[[], None]) -> 
 
 if __name__ == "__main__":
     if "CUT_AT" in os.environ:
-        do_after(*PLACES["decode"], 1, wait_for_a_cut)
+        do_after("decode", 1, wait_for_a_cut)
     place, _, number = os.environ.get("KILL_AT", "").partition(":")
     if place in PLACES:
-        do_after(*PLACES[place], int(number), die)
+        do_after(place, int(number), die)
     elif place:
         arm(place, int(number))
     words = sys.argv[1:]

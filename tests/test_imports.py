@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkpoints import make_checkpoint
 
 PACKAGE = Path(__file__).parent.parent / "arborvox"
 
@@ -106,3 +107,25 @@ def test_help_needs_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"the command line imports {done.stderr}"
+
+
+def test_loading_and_training_leave_the_compiler_out(tmp_path: Path) -> None:
+    """It takes as long to import as all of torch, and nothing of it is used."""
+    folder = make_checkpoint(tmp_path / "checkpoint")
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from arborvox.config import TrainConfig\n"
+        "from arborvox.model.checkpoint import load_checkpoint\n"
+        "from arborvox.training.optimizer import make_optimizer\n"
+        "model = load_checkpoint(Path(sys.argv[1])).model\n"
+        "for kind in ('adam', 'adamw'):\n"
+        "    optimizer = make_optimizer(model, TrainConfig(optimizer=kind))\n"
+        "    sum(weight.sum() for weight in model.parameters()).backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad(set_to_none=True)\n"
+        "sys.exit('torch._dynamo' if 'torch._dynamo' in sys.modules else None)\n"
+    )
+    command = [sys.executable, "-c", code, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"training imports {done.stderr}"

@@ -40,6 +40,16 @@ def test_seeds_of_two_days_are_as_those_of_one(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "second", tmp_path / "kept") == pooled, "the same seed counts once"
 
 
+def test_output_layers_may_have_experiments_of_their_own(tmp_path: Path) -> None:
+    make_experiment(tmp_path / "both", RATES)
+    for name, rate in RATES.items():
+        make_experiment(tmp_path / name, {name: rate})
+    softmax = keep("Sakha", tmp_path / "softmax", None)
+    assert len(read_layers("Sakha", softmax)) == 1, "the tree is missing there"
+    joined = keep("Sakha", tmp_path / "h-softmax", None, softmax)
+    assert read_layers("Sakha", joined) == rows_of(tmp_path / "both")
+
+
 def test_rates_are_those_of_the_report(tmp_path: Path) -> None:
     make_experiment(tmp_path, RATES)
     ((_, _, *cells, _),) = rows_of(tmp_path)

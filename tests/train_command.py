@@ -8,6 +8,8 @@ came of it; KILL_AT=final:1 kills it when the final model and its line in the me
 CUT_AT=FILE lets the second of two processes make the file in step 3, and wait for FILE.cut.
 KILL_ONCE names a file that keeps it from dying twice; KILL_RANK chooses one of several processes,
 or is `any`.
+
+Processes that this one starts read this file, too: what is large is imported where it is used.
 """
 
 import os
@@ -18,11 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from arborvox import train
 from arborvox.cli import main
-from arborvox.training.records import Records
 
 
 def die() -> None:
@@ -57,6 +55,11 @@ def wait_for_a_cut() -> None:
 
 def arm(place: str, step: int) -> None:
     """Put the trap where it was asked for."""
+    import torch
+
+    from arborvox import train
+    from arborvox.training.records import Records
+
     if place == "final":
         close = Records.close
 

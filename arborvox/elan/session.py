@@ -15,6 +15,7 @@ from arborvox.annotations.safe_xml import walk_bytes
 from arborvox.annotations.tier_file import read_tier_file, write_tier_file
 from arborvox.config import DecodeConfig
 from arborvox.config.choices import DependentTier, VoiceActivity, values_of
+from arborvox.console import tell_duration
 from arborvox.decode.transcript import TierLayout, Transcript, transcript_tiers
 from arborvox.elan.plugin import SEGMENTS, SETTINGS, SOURCE, TEXT, TIER_NAME, VAD
 from arborvox.errors import ArborvoxError, harmless
@@ -109,7 +110,7 @@ class _Session:
             for block in audio.stream(self._recording, rate):
                 share = min(heard_s / length_s, 1.0)
                 percent = LOADED + int(share * (HEARD - LOADED))
-                self._progress(percent, f"{_clock(heard_s)} of {_clock(length_s)}")
+                self._progress(percent, f"{tell_duration(heard_s)} of {tell_duration(length_s)}")
                 yield block
                 heard_s += len(block) / rate
 
@@ -157,8 +158,3 @@ def _path(told: str) -> Path:
     if "\0" in told:
         raise ArborvoxError("A file's name has a zero in it.")
     return Path(told)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"

@@ -43,6 +43,7 @@ from arborvox.files import (
 )
 from arborvox.model.asr import ASR
 from arborvox.model.model_card import model_card
+from arborvox.model.undrawn import Undrawn
 from arborvox.tokens.tokenizer import Tokenizer
 from arborvox.tree import CodeTree
 from arborvox.tree.storage import load_tree, save_tree
@@ -162,7 +163,7 @@ def load_checkpoint(folder: Path, device: torch.device | str = "cpu") -> LoadedM
     tree = load_tree(folder / TREE, tokenizer.units) if (folder / TREE).exists() else None
     _compare_shapes(folder, version, recipe, len(tokenizer), tree)
     tensors = _read_weights(folder, version, device)
-    with torch.random.fork_rng(devices=[]):  # fresh weights are drawn only to be replaced
+    with Undrawn(), torch.random.fork_rng(devices=[]):  # what is drawn would be replaced
         model = ASR(recipe.model, recipe.features, len(tokenizer), tree, folder / ENCODER)
     model.to(device).load_state_dict(tensors)
     search = read_search(folder)
@@ -349,7 +350,7 @@ def _difference(
 ) -> str:
     """Say where the weights that a recipe asks for differ from those of a file; "" if nowhere."""
     try:
-        with torch.device("meta"):  # shapes without numbers
+        with Undrawn(), torch.device("meta"):  # shapes without numbers
             model = ASR(recipe.model, recipe.features, num_tokens, tree, home)
     except (RuntimeError, OverflowError, TypeError):
         return "its sizes are beyond any memory"

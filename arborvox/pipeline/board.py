@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from arborvox.console import console, say, shows_progress
+from arborvox.console import console, say, shows_progress, tell_duration
 from arborvox.pipeline.stages import Stage
 from arborvox.pipeline.work_plan import KINDS, Leg, Plan
 
@@ -66,7 +66,7 @@ class Board:
             return "[dim]–[/dim]"
         told = " ".join(SIGNS[self._status[stage.folder]] for stage in stages)
         took = sum(self._took.get(stage.folder, 0.0) for stage in stages)
-        return f"{told} [dim]{_clock(took)}[/dim]" if took >= 1 else told
+        return f"{told} [dim]{tell_duration(took)}[/dim]" if took >= 1 else told
 
     def _name(self, stage: Stage) -> str:
         return stage.folder.relative_to(self._plan.out).as_posix()
@@ -92,9 +92,3 @@ def tell_reason(changed: Sequence[str], begun: bool) -> str:
     names = [name.removeprefix("settings.").removeprefix("inputs.") for name in changed]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"again: {shown} changed"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

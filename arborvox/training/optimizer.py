@@ -1,5 +1,6 @@
 """The optimizer, and the mean of several of its results."""
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,21 @@ from arborvox.config import TrainConfig
 from arborvox.hsoftmax import OutputLayer
 from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_weights
+
+
+def _uncompiled(kind: type[torch.optim.Adam]) -> type[torch.optim.Adam]:
+    """Return an optimizer without the wrappers by which torch's compiler knows it.
+
+    They import that compiler at the first call: as long as torch itself takes to import, and
+    100 MB. Compiled models (`train.compile`) don't miss them, because steps are never compiled.
+    """
+    step = torch.no_grad()(inspect.unwrap(kind.step))
+    plain = {name: inspect.unwrap(getattr(kind, name)) for name in ("add_param_group", "zero_grad")}
+    return type(kind.__name__, (kind,), {"step": step, **plain})
+
+
+ADAM = _uncompiled(torch.optim.Adam)
+ADAMW = _uncompiled(torch.optim.AdamW)
 
 
 def make_optimizer(model: ASR, config: TrainConfig) -> torch.optim.Optimizer:
@@ -46,7 +62,7 @@ def make_optimizer(model: ASR, config: TrainConfig) -> torch.optim.Optimizer:
             kinds.append(([p for p in part if id(p) in held], config.deviation_decay))
         for members, decay in kinds:
             groups.append({"params": members, "weight_decay": decay, "rate_factor": factor})
-    make = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    make = ADAM if config.optimizer == "adam" else ADAMW
     return make(groups, lr=config.learning_rate, fused=True)
 
 

@@ -18,11 +18,16 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from arborvox.console import console, say, shows_progress
+from arborvox.console import (
+    PLAIN_LINE_EVERY_S,
+    console,
+    say,
+    shows_progress,
+    tell_duration,
+)
 from arborvox.files import write_text_atomic
 from arborvox.training.state import Progress, RunFolder
 
-PLAIN_LINE_EVERY_S = 30.0
 DRAWN = ("loss", "ctc", "attention", "learning_rate", "error_rate")
 
 
@@ -119,7 +124,7 @@ class LiveLine:
         if self._bar.disable and now - self._last_line > PLAIN_LINE_EVERY_S:
             self._last_line = now
             per_step = (now - self._started) / (step - self._first_step)
-            left = _clock(per_step * max(self._total - step, 0))
+            left = tell_duration(per_step * max(self._total - step, 0))
             say(f"step {step}/{self._total}: {told}, {left} left")
 
 
@@ -138,11 +143,6 @@ def live_line(total_steps: int, step: int, *, hidden: bool) -> Iterator[LiveLine
     hidden = hidden or not shows_progress()
     with Bar(*columns, console=console, disable=hidden, transient=True) as bar:
         yield LiveLine(bar, total_steps, step)
-
-
-def _clock(seconds: float) -> str:
-    hours, rest = divmod(int(seconds), 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
 
 
 def _drop_what_comes_again(path: Path, progress: Progress) -> None:

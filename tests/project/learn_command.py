@@ -3,6 +3,8 @@
 END_AT=backward:8 is the eighth step of training, before the weights change; decode:2 when the new
 model is about to hear the test set; publish:1 before the model gets its place, draft:1 after it.
 END_BY=KILL is what a power cut does, END_BY=STOP what a closed laptop does.
+
+Processes that this one starts read this file, too: what is large is imported where it is used.
 """
 
 import os
@@ -10,10 +12,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from arborvox.cli import main
-from arborvox.project import learning
 
 
 def trap(function: Callable[..., Any], number: int) -> Callable[..., Any]:
@@ -30,6 +29,10 @@ def trap(function: Callable[..., Any], number: int) -> Callable[..., Any]:
 
 
 if __name__ == "__main__":
+    import torch
+
+    from arborvox.project import learning
+
     place, _, count = os.environ.get("END_AT", ":0").partition(":")
     if place == "backward":
         clip = torch.nn.utils.clip_grad_norm_
