@@ -78,6 +78,11 @@ class KeptScores:
                 )
             mine.errors |= model.errors
 
+    @property
+    def repeated(self) -> float:
+        """The share of utterances whose sentence training has, too."""
+        return float(1 - _read(self.is_new).mean())
+
     def seeds(self, *labels: str) -> list[str]:
         """List the seeds that all of these models were trained with."""
         of = [set(self.models[label].errors) for label in labels if label in self.models]

@@ -48,6 +48,7 @@ LAYERS_HEADER = (
 )
 RATES = ("free-cer", "free-wer")
 MISSING = Cell("–")
+MANY_REPEATED = 0.05  # share of a test set's sentences that training has, from which it is told
 
 
 def read_experiment(label: str, folder: Path) -> tuple[Cell, ...]:
@@ -63,10 +64,10 @@ def read_experiment(label: str, folder: Path) -> tuple[Cell, ...]:
 def read_layers(label: str, kept: KeptScores) -> list[tuple[Cell, ...]]:
     """Return a row for each search: both output layers, and the difference with its interval.
 
-    Where a test set repeats sentences of the training set, the others have rows of their own.
+    Where a test set repeats many sentences of the training set, the others have rows of their own.
     """
     rows = []
-    for new in (False, True) if "0" in kept.is_new.split() else (False,):
+    for new in (False, True) if kept.repeated > MANY_REPEATED else (False,):
         for softmax in (name for name in kept.models if name.startswith(SOFTMAX)):
             tree = softmax.replace(SOFTMAX, H_SOFTMAX, 1)
             search = softmax.removeprefix(SOFTMAX).removeprefix(", ") or "joint"

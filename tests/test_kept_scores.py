@@ -68,6 +68,8 @@ def test_new_sentences_have_rows_of_their_own(tmp_path: Path) -> None:
     whole, new = rows_of(tmp_path)
     assert new[0].text == f"{whole[0].text}, new sentences"
     assert read_experiment_scores(tmp_path).is_new.split().count("0") == 2
+    (tmp_path / "repeated.tsv").write_text("id\tset\nca-0\ttest\n")
+    assert len(rows_of(tmp_path)) == 1, "one of thirty is not worth rows of its own"
 
 
 def test_a_layer_that_is_missing_is_told_so(tmp_path: Path) -> None:
