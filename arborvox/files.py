@@ -253,7 +253,9 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
     """Yield a scratch folder inside `out`; publish all its files together if the block succeeds.
 
     `seal` is the file that says "this folder is whole": it is withdrawn first and published last.
+    A folder that was not there before stays only if there is something in it.
     """
+    is_new = not out.exists()
     make_folder(out)
     _remove_deserted(out.absolute())
     stage = Path(tempfile.mkdtemp(prefix=f".staging-{process_mark()}-", dir=out))
@@ -269,6 +271,9 @@ def staged_folder(out: Path, seal: str) -> Iterator[Path]:
                 (stage / name).replace(out / name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):  # it is not empty
+                out.rmdir()
 
 
 def _scratch_name(path: Path) -> dict[str, Any]:

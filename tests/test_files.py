@@ -107,6 +107,15 @@ def write_gzip(path: Path) -> None:
         packed.write(os.urandom(1 << 20))
 
 
+def test_a_failed_block_leaves_no_folder_where_there_was_none(tmp_path: Path) -> None:
+    for folder, stays in ((tmp_path / "new", False), (tmp_path, True)):
+        with pytest.raises(ZeroDivisionError), staged_folder(folder, seal="stats.json") as stage:
+            (stage / "cuts.txt").write_text("half")
+            raise ZeroDivisionError
+        assert folder.exists() == stays
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_error_that_names_another_file_keeps_its_name(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught, name_failed_writes(tmp_path / "out"):
         (tmp_path / "input").read_bytes()

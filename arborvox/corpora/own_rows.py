@@ -7,7 +7,7 @@ from arborvox.audio import AudioInfo
 from arborvox.config import FolderCorpus, OwnCorpus
 from arborvox.console import say
 from arborvox.corpora.checks import check_recordings, count_units, decodes, length_problem
-from arborvox.corpora.kept_split import write_split
+from arborvox.corpora.kept_split import read_split, write_split
 from arborvox.corpora.manifests import IGNORED_REASON, REPEATED_NAME, CorpusStats, Skipped
 from arborvox.corpora.own_split import settle_given, split_utterances, thin_out
 from arborvox.corpora.rows import Row
@@ -22,6 +22,7 @@ def prepare_rows(
     rows: list[Row], config: OwnCorpus, stage: Path, jobs: int, skipped: list[Skipped]
 ) -> CorpusStats:
     """Turn rows into manifests; what is no good goes to the list with what was left out before."""
+    kept = None if config.keep_split is None else read_split(Path(config.keep_split))
     check_languages(dict.fromkeys(row.language for row in rows), config.source or "")
     if config.languages:
         rows = [row for row in rows if row.language in config.languages]
@@ -34,7 +35,7 @@ def prepare_rows(
         rows = [replace(row, text=look_alikes[row.language].unify(row.text)) for row in rows]
     rows = _normalize(rows, config, skipped)
     utterances = _check_audio(rows, config, jobs, skipped)
-    codes = split_utterances(utterances, given, config)
+    codes = split_utterances(utterances, given, config, kept)
     if config.train_minutes is not None:
         codes = thin_out(codes, utterances, config.train_minutes, config.seed)
     stats = CorpusStats(config.kind, config.model_dump(mode="json"))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from arborvox.config import FolderCorpus, OwnCorpus
 from arborvox.console import say, warn
 from arborvox.corpora.given_sets import is_split, no_split
-from arborvox.corpora.kept_split import KeptSplit, read_split
+from arborvox.corpora.kept_split import KeptSplit
 from arborvox.corpora.manifests import Skipped
 from arborvox.corpora.rows import Row
 from arborvox.corpora.sampling import (
@@ -56,11 +56,14 @@ def settle_given(rows: list[Row], config: FolderCorpus, skipped: list[Skipped]) 
 
 
 def split_utterances(
-    utterances: Sequence[Utterance], given: dict[str, str], config: OwnCorpus
+    utterances: Sequence[Utterance],
+    given: dict[str, str],
+    config: OwnCorpus,
+    kept: KeptSplit | None = None,
 ) -> IntArray:
     """Return a split code for each utterance; `given` has the set of each id that has one."""
-    if config.keep_split is not None:
-        return _keep(utterances, given, config, read_split(Path(config.keep_split)))
+    if kept is not None:
+        return _keep(utterances, given, config, kept)
     codes = np.zeros(len(utterances), dtype=np.int64)
     if given and isinstance(config, FolderCorpus):  # no other kind has sets of its own
         codes[:] = [SPLIT_NAMES.index(given[utterance.id]) for utterance in utterances]

@@ -114,3 +114,13 @@ def test_fewer_minutes_of_training_are_part_of_more_and_what_is_held_out_stays(
     assert kept[0] < kept[1] < kept[2] < kept[3]
     reasons = set(read_skipped(tmp_path / "0.05").values())
     assert reasons == {"not sampled"}
+
+
+def test_a_split_that_is_not_there_is_missed_before_any_recording_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(tmp_path, speakers=2)
+    monkeypatch.setattr("arborvox.corpora.own_rows.check_recordings", pytest.fail)
+    with pytest.raises(ArborvoxError, match=r"There is no split .*gone\.tsv"):
+        sets_of(table, tmp_path / "after", keep_split=str(tmp_path / "gone.tsv"))
+    assert not (tmp_path / "after").exists()
