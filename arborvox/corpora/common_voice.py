@@ -43,7 +43,7 @@ from arborvox.errors import ArborvoxError
 from arborvox.files import path_below
 from arborvox.manifest import SPLIT_NAMES, split_file
 from arborvox.pooling import run_many
-from arborvox.text.codes import check_languages, file_stem
+from arborvox.text.codes import check_languages, file_stem, is_language
 
 # Below this many bytes of tables, starting worker processes costs more than it saves.
 SMALL_TABLES = 8_000_000
@@ -114,6 +114,11 @@ def find_languages(
         raise ArborvoxError(f"There is no folder {source}.")
     source = source.resolve()
     if (source / "validated.tsv").is_file():
+        if named is None and not is_language(source.name):
+            raise ArborvoxError(
+                f"{source} is the folder of one language, but {source.name!a} is no language code; "
+                "say whose it is: --language sah, or corpus.language in a recipe."
+            )
         found = {named or source.name: source}
     elif named is not None:
         raise ArborvoxError(

@@ -19,7 +19,7 @@ _RESERVED = frozenset({"aux", "con", "nul", "prn"})
 
 def check_language(code: str, where: str) -> str:
     """Return a code as it was written, if it is a language tag; `where` names its place."""
-    if not _is_language(code):
+    if not is_language(code):
         shown = ascii(code if len(code) <= LONGEST_NAME else f"{code[:LONGEST_NAME]}…")
         hint = _nearest(code)
         raise ArborvoxError(
@@ -45,7 +45,8 @@ def file_stem(code: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)  # a table repeats its codes
-def _is_language(code: str) -> bool:
+def is_language(code: str) -> bool:
+    """Say whether a code is a language tag (BCP 47) of a language that there is."""
     import langcodes
     from langcodes.tag_parser import LanguageTagError
 
@@ -69,7 +70,7 @@ def _nearest(code: str) -> str:
     from rapidfuzz import fuzz, process
 
     hyphened = code.strip().replace("_", "-")
-    if _is_language(hyphened):
+    if is_language(hyphened):
         return hyphened
     word = hyphened.lower()
     if not 3 < len(word) <= LONGEST_NAME:  # short ones are codes, and each is near to many others
