@@ -5,7 +5,8 @@
 
 An experiment is what `arborvox run` made of one model; scores are what `arborvox score` writes.
 --layers takes experiments of whole recipes (recipes/languages.yaml): softmax beside H-Softmax in
-every search, over their seeds and those that were kept of other days (a folder beside --json). With
+every search, over their seeds and those that were kept of other days (a folder beside --json);
+--pairs compares any two of their models. With
 --add, rows under other labels, and other tables, stay as --json has them; --as scratch gives models
 from scratch tables of their own.
 """
@@ -17,13 +18,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from kept_scores import BOOTSTRAP_SEED, SAMPLES, KeptScores, read_experiment_scores
+from pairs import Pair, read_pair
 from publishing import named_path, tell
 
+from arborvox.errors import ArborvoxError
 from arborvox.report.document import Cell, Table
 from arborvox.report.experiment_report import NUMBERS_NAME
 from arborvox.report.results import read_table
 from arborvox.report.sections import overall_differences, rate_table
-from arborvox.score.analysis import analyze
+from arborvox.score.analysis import Analysis, analyze
 
 HEADER = (
     "corpus",
@@ -46,6 +49,7 @@ LAYERS_HEADER = (
     "WER, H-Softmax",
     "difference of CER",
 )
+PAIRS_HEADER = ("models", "seeds", "difference of CER", "difference of WER")
 RATES = ("free-cer", "free-wer")
 MISSING = Cell("–")
 MANY_REPEATED = 0.05  # share of a test set's sentences that training has, from which it is told
@@ -90,11 +94,27 @@ def _layers_row(
         [*(replace(row[-1], best=False) for row in rate_table(metric, name).rows), *missing]
         for metric in analysis.metrics
     ]
-    difference = MISSING
-    if pairs:
-        told = overall_differences(analysis.metrics[0], name).rows[-1]  # of all pooled
-        difference = replace(told[3], note=told[4].text)
+    difference = _told_differences(analysis, name)[0] if pairs else MISSING
     return (Cell(name), Cell(str(len(seeds))), *itertools.chain(*rates), difference)
+
+
+def compare(label: str, kept: KeptScores, pair: Pair) -> tuple[Cell, ...]:
+    """Return the row of a pair: by how much the second model is worse, by the seeds of both."""
+    first, second = pair
+    for name in pair:
+        if name not in kept.models:
+            raise ArborvoxError(f"{label} has no {name}; it has {', '.join(sorted(kept.models))}.")
+    seeds = kept.seeds(first, second)
+    scores = {name: kept.scores(name, seeds, new=False) for name in pair}
+    analysis = analyze(scores, [(0, 1)], seed=BOOTSTRAP_SEED, num_samples=SAMPLES)
+    name = f"{label}: {second} − {first}"
+    return (Cell(name), Cell(str(len(seeds))), *_told_differences(analysis, name))
+
+
+def _told_differences(analysis: Analysis, name: str) -> list[Cell]:
+    """Return the difference of each metric, pooled over utterances, with its interval."""
+    told = [overall_differences(metric, name).rows[-1] for metric in analysis.metrics]
+    return [replace(row[3], note=row[4].text) for row in told]
 
 
 def keep(
@@ -134,6 +154,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("experiments", type=named_path, nargs="*")
     parser.add_argument("--layers", type=named_path, nargs="*", default=[])
+    parser.add_argument(
+        "--pairs", type=read_pair, nargs="*", default=[], help="FIRST:SECOND, of --layers"
+    )
     parser.add_argument("--searches", type=named_path, nargs="*", default=[])
     parser.add_argument("--as", dest="kind", help="of models, in the tables' names")
     parser.add_argument("--json", type=Path)
@@ -153,6 +176,9 @@ def main() -> None:
             kept[label] = keep(label, folder, kept_in, kept.get(label))
         layers = [row for named in kept.items() for row in read_layers(*named)]
         tables[name] = Table(LAYERS_HEADER, tuple(layers))
+        if arguments.pairs:
+            compared = [compare(*each, pair) for each in kept.items() for pair in arguments.pairs]
+            tables[name.replace("layers", "pairs")] = Table(PAIRS_HEADER, tuple(compared))
     if arguments.searches:
         searched = tuple(read_search(*named) for named in arguments.searches)
         tables["searches"] = Table(("search", "CER, %", "WER, %"), searched)

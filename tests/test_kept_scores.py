@@ -15,7 +15,7 @@ from arborvox.report.results import read_table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from kept_scores import KeptScores, read_experiment_scores
-from languages import keep, read_layers
+from languages import compare, keep, read_layers
 
 RATES = {"softmax": 0.4, "h-softmax": 0.1}
 
@@ -48,6 +48,21 @@ def test_output_layers_may_have_experiments_of_their_own(tmp_path: Path) -> None
     assert len(read_layers("Sakha", softmax)) == 1, "the tree is missing there"
     joined = keep("Sakha", tmp_path / "h-softmax", None, softmax)
     assert read_layers("Sakha", joined) == rows_of(tmp_path / "both")
+
+
+def test_any_two_models_are_compared_by_the_seeds_that_both_have(tmp_path: Path) -> None:
+    make_experiment(tmp_path / "softmax", {"softmax": 0.4}, seeds=(0, 1, 2))
+    make_experiment(tmp_path / "h-softmax", {"h-softmax": 0.1}, seeds=(1, 2))
+    softmax = keep("Sakha", tmp_path / "softmax", None)
+    kept = keep("Sakha", tmp_path / "h-softmax", None, softmax)
+    name, number, cer, wer = compare("Sakha", kept, ("Softmax", "H-Softmax"))
+    assert (name.text, number.text) == ("Sakha: H-Softmax − Softmax", "2")
+    ((*_, difference),) = read_layers("Sakha", kept)
+    assert cer == difference
+    assert wer.text.startswith("−")
+    assert compare("Sakha", kept, ("H-Softmax", "Softmax"))[2].text == cer.text.replace("−", "+")
+    with pytest.raises(ArborvoxError, match="Sakha has no Tree; it has H-Softmax, Softmax"):
+        compare("Sakha", kept, ("Softmax", "Tree"))
 
 
 def test_rates_are_those_of_the_report(tmp_path: Path) -> None:
