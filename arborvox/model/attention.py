@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from arborvox.model.kernels.dispatch import is_exported, suits_kernel
 from arborvox.model.kernels.relative import RelativeAttention
+from arborvox.model.products import Linear
 
 # On a CPU a training step with plain products takes about half the time of the fused kernel, up to
 # the 1,500 frames measured (`benchmarks/network_parts.py`); far beyond that, memory decides.
@@ -101,11 +102,11 @@ class RelativeSelfAttention(nn.Module):
         super().__init__()
         size = width // heads
         self.heads, self.scale = heads, 1.0 / math.sqrt(size)
-        self.qkv = nn.Linear(width, 3 * width)
+        self.qkv = Linear(width, 3 * width)
         self.position = nn.Parameter(torch.empty(heads, size, size))  # P', by head
         self.content_bias = nn.Parameter(torch.empty(heads, 1, size))  # u
         self.position_bias = nn.Parameter(torch.empty(heads, 1, size))  # v
-        self.out = nn.Linear(width, width)
+        self.out = Linear(width, width)
         bound = math.sqrt(3.0 / size)
         for parameter in (self.position, self.content_bias, self.position_bias):
             nn.init.uniform_(parameter, -bound, bound)
@@ -138,8 +139,8 @@ class CausalSelfAttention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads, self.scale = heads, 1.0 / math.sqrt(width // heads)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
+        self.qkv = Linear(width, 3 * width)
+        self.out = Linear(width, width)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
         """Mix tokens, (B, U, D) -> (B, U, D), under the causal bias (U, U)."""
@@ -159,9 +160,9 @@ class CrossAttention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads, self.scale = heads, 1.0 / math.sqrt(width // heads)
-        self.q = nn.Linear(width, width)
-        self.kv = nn.Linear(width, 2 * width)
-        self.out = nn.Linear(width, width)
+        self.q = Linear(width, width)
+        self.kv = Linear(width, 2 * width)
+        self.out = Linear(width, width)
 
     def forward(self, x: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
         """Read from the frames, (B, U, D) -> (B, U, D)."""

@@ -10,6 +10,7 @@ from arborvox.model.dropout import Dropout
 from arborvox.model.kernels.activation import silu_dropout
 from arborvox.model.kernels.depthwise import DepthwiseConvolution
 from arborvox.model.kernels.dispatch import is_exported, suits_kernel
+from arborvox.model.products import Linear, linear
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,14 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        self.expand = nn.Linear(width, hidden)
+        self.expand = Linear(width, hidden)
         self.dropout = Dropout(dropout)
-        self.contract = nn.Linear(hidden, width)
+        self.contract = Linear(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each frame on its own, (..., D) -> (..., D)."""
         if self.dropout.active and suits_kernel("feed_forward", x, cast=True):
-            wide = functional.linear(x, self.expand.weight)
+            wide = linear(x, self.expand.weight)
             activated = silu_dropout(wide, self.expand.bias, self.dropout.rate)
         else:
             activated = self.dropout(functional.silu(self.expand(x)))
@@ -60,12 +61,12 @@ class ConvolutionModule(nn.Module):
 
     def __init__(self, width: int, kernel: int) -> None:
         super().__init__()
-        self.expand = nn.Linear(width, 2 * width)
+        self.expand = Linear(width, 2 * width)
         self.depthwise = nn.Conv2d(
             width, width, kernel_size=(1, kernel), padding=(0, kernel // 2), groups=width
         )
         self.norm = nn.LayerNorm(width)
-        self.contract = nn.Linear(width, width)
+        self.contract = Linear(width, width)
 
     def forward(self, x: Tensor, padding: Padding | None) -> Tensor:
         """Mix neighboring frames, (B, T, D) -> (B, T, D)."""

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from arborvox.errors import ArborvoxError
 from arborvox.model.kernels.dispatch import is_exported
+from arborvox.model.products import Linear
 
 FRAMES_A_STATE = 4
 
@@ -40,7 +41,7 @@ class Subsampling(nn.Module):
         self.first = nn.Conv2d(1, channels, kernel_size=3, stride=2)
         self.second = nn.Conv2d(channels, channels, kernel_size=3, stride=2)
         num_bins = ((num_mels - 1) // 2 - 1) // 2
-        self.project = nn.Linear(num_bins * channels, width)
+        self.project = Linear(num_bins * channels, width)
 
     def forward(self, features: Tensor, lens: Tensor) -> tuple[Tensor, Tensor]:
         """Subsample; (B, T, M), (B,) -> (B, T', D), (B,); frames beyond `lens` must be zero."""

@@ -14,6 +14,7 @@ KERNELS = {
     "feed_forward": "bias, SiLU and dropout between two linear layers",
     "depthwise": "the depthwise convolution over time",
     "dropout": "the random mask of all other dropout",
+    "products": "linear layers that learn, on processors with AMX",
     "ctc": "the CTC loss and its gradient",
     "mixture": "the kept states of a frozen encoder's layers as one",
 }

@@ -28,6 +28,7 @@ from arborvox.model.encoders.stack import StackedEncoder, padded_frames
 from arborvox.model.encoders.transformer import TransformerLayer
 from arborvox.model.kernels.dispatch import is_exported, suits_kernel
 from arborvox.model.kernels.mixture import mix_states
+from arborvox.model.products import Linear
 
 # By what config.json calls "model_type".
 FAMILIES: dict[str, type[PretrainedNetwork]] = {
@@ -69,7 +70,7 @@ class PretrainedEncoder(StackedEncoder):
         self.config = config
         self.chosen = _choose_states(config, len(self.network.layers))
         self.mixture = nn.Parameter(torch.zeros(len(self.chosen)))
-        self.project = nn.Linear(config.stride * self.network.width, config.width)
+        self.project = Linear(config.stride * self.network.width, config.width)
         self._build_stack(config, TOPS[config.top])
         # What does not learn ends here; above it there may be layers that do, which must be given
         # its last state as it is.

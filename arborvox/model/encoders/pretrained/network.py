@@ -13,6 +13,7 @@ from arborvox.model.encoders.pretrained.attention import use_blocks
 from arborvox.model.encoders.pretrained.base_model import BaseModel, missing_extra, read_weights
 from arborvox.model.kernels.dispatch import is_exported
 from arborvox.model.packing import pack_linear_layers
+from arborvox.model.products import take_over_linear_layers
 
 
 class PretrainedNetwork(nn.Module, ABC):
@@ -146,12 +147,14 @@ def build(library_class: str, config_class: str, base: BaseModel, **changes: Any
     try:
         config = getattr(transformers, config_class)(**{**base.config, **changes})
         home = __import__(f"transformers.models.{module}", fromlist=[name])
-        return getattr(home, name)(config)
+        network = getattr(home, name)(config)
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         raise ArborvoxError(
             f"{base.folder / 'config.json'} describes no network that can be built "
             f"({type(error).__name__}: {str(error).splitlines()[0][:200]})."
         ) from None
+    take_over_linear_layers(network)
+    return network
 
 
 def key_bias(lens: Tensor, x: Tensor) -> Tensor | None:
