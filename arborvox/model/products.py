@@ -1,9 +1,9 @@
 """Linear layers whose products have few sizes.
 
 oneDNN writes code for each size of product that it meets. For AMX that takes longer than the
-product itself, and a batch of utterances rarely has as many states as another: up to two fifths of
-a training step were spent on writing code (`benchmarks/product_sizes.py` tells what this brings). So
-while a network learns, rows of zeros are added up to the next of a few sizes.
+product itself, and a batch of utterances rarely has as many states as another. So in
+training and its evaluation rows of zeros are added, up to the next of a few sizes
+(`benchmarks/product_sizes.py`).
 """
 
 import functools
@@ -38,11 +38,17 @@ def take_over_linear_layers(module: nn.Module) -> None:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x weight' + bias, (..., D), (E, D), (E,) -> (..., E), as autocast would compute it."""
-    if torch.is_grad_enabled() and suits_kernel("products", x, cast=True) and writes_code_slowly():
+    if suits_filling(x):
         narrow_bias = None if bias is None else bias.to(torch.bfloat16)
         product: Tensor = FilledProduct.apply(x, weight.to(torch.bfloat16), narrow_bias)  # type: ignore[no-untyped-call]
         return product
     return functional.linear(x, weight, bias)
+
+
+def suits_filling(x: Tensor) -> bool:
+    """Say whether rows are to be added: to batches of a training, those of its evaluation too."""
+    is_training = torch.is_autocast_enabled("cpu") and suits_kernel("products", x, cast=True)
+    return is_training and writes_code_slowly()
 
 
 @functools.cache

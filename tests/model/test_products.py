@@ -68,8 +68,6 @@ def test_a_learning_layer_in_bf16_is_filled_where_code_is_slow_to_write(
     with torch.autocast("cpu", torch.bfloat16):
         assert is_filled()
         assert layer(x).dtype is torch.bfloat16
-        with torch.no_grad():
-            assert torch.equal(layer(x), functional.linear(x, layer.weight, layer.bias))
 
 
 def test_where_code_is_quick_to_write_products_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
