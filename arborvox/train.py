@@ -25,6 +25,7 @@ from arborvox.model.asr import ASR
 from arborvox.model.checkpoint import load_weights, save_checkpoint, save_frozen
 from arborvox.model.memory import keep_freed_memory
 from arborvox.model.precision import autocast, choose_precision
+from arborvox.model.products import keep_code_of_products
 from arborvox.model.warm_start import warm_start
 from arborvox.tokens import Tokenizer
 from arborvox.training.curves import draw_curves
@@ -82,6 +83,7 @@ def train(
     same_start: a run that goes on may name its first weights by another path than it began with.
     """
     keep_freed_memory()
+    keep_code_of_products()
     with join_ranks() as ranks, catch_interrupts() as stop, ExitStack() as held:
         run = RunFolder(out)
         if ranks.first:

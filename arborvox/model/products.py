@@ -1,12 +1,13 @@
 """Linear layers whose products have few sizes.
 
 oneDNN writes code for each size of product that it meets. For AMX that takes longer than the
-product itself, and a batch of utterances rarely has as many states as another. So in
-training and its evaluation rows of zeros are added, up to the next of a few sizes
-(`benchmarks/product_sizes.py`).
+product itself, and a batch of utterances rarely has as many states as another. So in training and
+its evaluation rows of zeros are added, up to the next of a few sizes, and the code of more sizes is
+kept than oneDNN would keep by itself (`benchmarks/product_sizes.py`).
 """
 
 import functools
+import os
 from typing import Any
 
 import torch
@@ -19,6 +20,10 @@ from arborvox.model.kernels.dispatch import suits_kernel
 # So many rows are computed at once anyway; and never more than one in sixteen is added.
 LEAST_STEP = 64
 STEPS_AN_OCTAVE = 16
+
+# Attention's products keep their sizes, of which a training has thousands; oneDNN keeps 1,024.
+KEPT_SIZES = 6000
+CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 
 
 class Linear(nn.Linear):
@@ -49,6 +54,12 @@ def suits_filling(x: Tensor) -> bool:
     """Say whether rows are to be added: to batches of a training, those of its evaluation too."""
     is_training = torch.is_autocast_enabled("cpu") and suits_kernel("products", x, cast=True)
     return is_training and writes_code_slowly()
+
+
+def keep_code_of_products() -> None:
+    """Let code be kept for more sizes, unless the user has said for how many; before all products."""
+    if writes_code_slowly():
+        os.environ.setdefault(CAPACITY, str(KEPT_SIZES))
 
 
 @functools.cache

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -8,6 +10,7 @@ from arborvox.model.products import (
     FilledProduct,
     Linear,
     filled_rows,
+    keep_code_of_products,
     linear,
     take_over_linear_layers,
 )
@@ -75,6 +78,18 @@ def test_where_code_is_quick_to_write_products_are_torchs(monkeypatch: pytest.Mo
     x, weight = torch.randn(7, 8), torch.randn(5, 8, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(linear(x, weight), functional.linear(x, weight))
+
+
+@pytest.mark.parametrize("said", [None, "77"])
+def test_code_of_more_sizes_is_kept_unless_the_user_says_of_how_many(
+    monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    monkeypatch.setattr(products, "writes_code_slowly", lambda: True)
+    monkeypatch.setenv(products.CAPACITY, said or "")
+    if said is None:
+        monkeypatch.delenv(products.CAPACITY)
+    keep_code_of_products()
+    assert os.environ[products.CAPACITY] == (said or str(products.KEPT_SIZES))
 
 
 def test_layers_of_others_are_taken_over_with_their_weights() -> None:
