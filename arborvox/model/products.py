@@ -57,7 +57,7 @@ def suits_filling(x: Tensor) -> bool:
 
 
 def keep_code_of_products() -> None:
-    """Let code be kept for more sizes, unless the user has said for how many; before all products."""
+    """Keep code for more sizes, unless the user has said for how many; call it before products."""
     if writes_code_slowly():
         os.environ.setdefault(CAPACITY, str(KEPT_SIZES))
 
