@@ -104,10 +104,11 @@ def make_batches(
     """Cut durations into batches in the order given; return some from all over the corpus."""
     cuts = cut_batches(np.maximum.accumulate(durations_s), batch_s)[:-1]  # the last one is not full
     chosen = cuts[np.linspace(0, len(cuts) - 1, count).round().astype(int)]
-    return [_make_batch(durations_s[begin:end]) for begin, end in chosen]
+    return [make_batch(durations_s[begin:end]) for begin, end in chosen]
 
 
-def _make_batch(durations_s: NDArray[np.float64]) -> Batch:
+def make_batch(durations_s: NDArray[np.float64]) -> Batch:
+    """Return utterances of these durations as a batch."""
     generator = torch.Generator().manual_seed(len(durations_s))
     feature_lens = torch.from_numpy((durations_s * FRAMES_PER_S).astype(np.int64))
     token_lens = torch.from_numpy((durations_s * TOKENS_PER_S).astype(np.int64))

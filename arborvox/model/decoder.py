@@ -101,7 +101,8 @@ class DecoderLayer(nn.Module):
         keys, values = own  # (B, H, capacity, d) each
         seen, new = slice(past.shape[-1]), slice(past.shape[-1] - k.shape[2], past.shape[-1])
         keys[:, :, new], values[:, :, new] = k, v
-        mixed = attend(q * self.own.scale, keys[:, :, seen], values[:, :, seen], past)
+        # Keys without gaps: to turn them around, product after product, takes longer than to copy.
+        mixed = attend(q * self.own.scale, keys[:, :, seen].contiguous(), values[:, :, seen], past)
         # The beams are query positions over the frames' keys and values: nothing is repeated.
         return self._read_frames(x, self.own.out(merge_heads(mixed)), frames, bias)
 
