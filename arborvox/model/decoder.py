@@ -7,6 +7,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from arborvox.config import ModelConfig
 from arborvox.model.attention import (
@@ -21,6 +22,8 @@ from arborvox.model.layers import FeedForward, Padding
 
 # Slots for so many tokens of each beam stand ready at the start of a search.
 FIRST_SLOTS = 16
+# Products see a multiple of so many slots: they have few sizes then, and a new one costs time.
+SLOTS_STEP = 32
 
 
 @dataclass
@@ -50,6 +53,13 @@ class DecoderCache:
         if self.cross_bias is not None:
             self.cross_bias = self.cross_bias[utterances]
         self.own, self.past = self.own[:, :, utterances], self.past[utterances]
+
+    @property
+    def visible(self) -> Tensor:
+        """The past with some slots more that nobody sees, (B, K, slots)."""
+        used = self.past.shape[2]
+        slots = min(-(-used // SLOTS_STEP) * SLOTS_STEP, self.own.shape[4])
+        return functional.pad(self.past, (0, slots - used), value=float("-inf"))
 
     def make_room(self, num_beams: int) -> None:
         """Free or add slots, so that each beam can write one more token."""
@@ -93,13 +103,14 @@ class DecoderLayer(nn.Module):
         x: Tensor,
         own: Tensor,
         past: Tensor,
+        new: slice,
         frames: tuple[Tensor, Tensor],
         bias: Tensor | None,
     ) -> Tensor:
         """Transform the newest token of each beam, (B, K, D) -> (B, K, D), and note it in `own`."""
         q, k, v = self.own.project(self.own_norm(x))  # (B, H, K, d)
         keys, values = own  # (B, H, capacity, d) each
-        seen, new = slice(past.shape[-1]), slice(past.shape[-1] - k.shape[2], past.shape[-1])
+        seen = slice(past.shape[-1])
         keys[:, :, new], values[:, :, new] = k, v
         # Keys without gaps: to turn them around, product after product, takes longer than to copy.
         mixed = attend(q * self.own.scale, keys[:, :, seen].contiguous(), values[:, :, seen], past)
@@ -176,8 +187,9 @@ class Decoder(nn.Module):
         itself = cache.past.new_full((K, K), float("-inf")).fill_diagonal_(0.0)
         cache.past = torch.cat((cache.past.expand(B, K, -1), itself.expand(B, K, K)), dim=2)
         x = self._embed(tokens, cache.positions[cache.length]).to(cache.own.dtype)
+        visible, new = cache.visible[:, None], slice(cache.past.shape[2] - K, cache.past.shape[2])
         for layer, frames, own in zip(self._layers(), cache.cross, cache.own, strict=True):
-            x = layer.step(x, own, cache.past[:, None], frames, cache.cross_bias)
+            x = layer.step(x, own, visible, new, frames, cache.cross_bias)
         cache.length += 1
         out: Tensor = self.final_norm(x)
         return out
