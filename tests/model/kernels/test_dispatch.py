@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from arborvox.model import products
 from arborvox.model.asr import ASR
 from arborvox.model.kernels.dispatch import KERNELS, suits_kernel, without_kernels
 
@@ -36,8 +37,12 @@ def same_bits(ours: list[Tensor], others: list[Tensor]) -> bool:
 # The mixture is for the kept states of pretrained encoders; test_mixture.py holds the same for it.
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != "mixture"])
 def test_torch_computes_what_a_kernel_does(
-    make_model: Callable[..., ASR], batch: tuple[Tensor, ...], name: str
+    make_model: Callable[..., ASR],
+    batch: tuple[Tensor, ...],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(products, "writes_code_slowly", lambda: True)  # whatever runs the test
     model = make_model().float().train()
     steps, ours = loss_and_gradients(model, batch)
     with without_kernels(name):
