@@ -63,10 +63,15 @@ def test_it_ends_when_the_error_rate_is_below_the_threshold() -> None:
     assert why_regularize(config, early, scored(59), total_steps=1000) is not None
 
 
-def test_it_ends_after_a_quarter_of_the_run_in_any_case() -> None:
+@pytest.mark.parametrize(
+    ("total_steps", "last"),
+    [(4000, 1000), (1200, 500), (600, 300)],  # a quarter; what a beginning takes; half
+)
+def test_an_alignment_is_not_waited_for_without_end(total_steps: int, last: int) -> None:
     config = TrainConfig(regularize_below=0.6)
-    for step, ends in ((249, False), (250, True)):
-        reason = why_regularize(config, Progress(step=step, plain=True), scored(100), 1000)
+    for step, ends in ((last - 1, False), (last, True)):
+        progress = Progress(step=step, plain=True)
+        reason = why_regularize(config, progress, scored(100), total_steps)
         assert (reason is not None) == ends
 
 

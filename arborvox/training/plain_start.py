@@ -21,7 +21,12 @@ from arborvox.training.preparation import TrainingData
 from arborvox.training.state import Progress
 
 KEPT_WAITING = "pauses, masks, speeds, noises, dropout and the decoder's say"
-MOST_PLAIN = 0.25  # of a run's steps, where the alignment is never found
+
+# Where the alignment is not found, it is waited for this share of a run's steps; in a short run for
+# as many steps as a beginning takes, as long as half of the run is left for what little data needs.
+MOST_PLAIN = 0.25
+STEPS_TO_BEGIN = 500
+MOST_PLAIN_OF_SHORT_RUNS = 0.5
 
 # A beginning is astray after so many steps, with a best error rate between these (above are
 # blanks, which a model may still leave) and none better in so many evaluations.
@@ -55,7 +60,8 @@ def why_regularize(
     assert config.regularize_below is not None
     if dev.score < config.regularize_below:
         return "the alignment is found"
-    if progress.step >= MOST_PLAIN * total_steps:
+    short = min(STEPS_TO_BEGIN, MOST_PLAIN_OF_SHORT_RUNS * total_steps)
+    if progress.step >= max(MOST_PLAIN * total_steps, short):
         return "the alignment is waited for no longer"
     return None
 
