@@ -47,7 +47,7 @@ def publish(path: Path, tables: Mapping[str, Table], *, add: bool = False, **sam
         written = read_json(path)
         kept = {name: read_table(path, name) for name in written["tables"]}
         added = {
-            name: _after(kept[name], table) if name in kept else table
+            name: _put_into(kept[name], table) if name in kept else table
             for name, table in tables.items()
         }
         tables = kept | added
@@ -59,8 +59,12 @@ def publish(path: Path, tables: Mapping[str, Table], *, add: bool = False, **sam
         fill_pages([page])
 
 
-def _after(before: Table, table: Table) -> Table:
-    """Put a table's rows under those that are about something else."""
+def _put_into(before: Table, table: Table) -> Table:
+    """Put a table's rows where rows of the same names were, or under all others."""
     names = {row[0].text for row in table.rows}
-    kept = tuple(row for row in before.rows if row[0].text not in names)
-    return replace(table, rows=(*kept, *table.rows))
+    place = next((n for n, row in enumerate(before.rows) if row[0].text in names), len(before.rows))
+    above, below = (
+        tuple(row for row in rows if row[0].text not in names)
+        for rows in (before.rows[:place], before.rows[place:])
+    )
+    return replace(table, rows=(*above, *table.rows, *below))
