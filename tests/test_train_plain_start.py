@@ -64,14 +64,22 @@ def test_it_ends_when_the_error_rate_is_below_the_threshold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("total_steps", "last"),
-    [(4000, 1000), (1200, 500), (600, 300)],  # a quarter; what a beginning takes; half
+    ("errors", "total_steps", "last"),
+    [
+        (80, 4000, 1000),  # a quarter
+        (80, 1200, 500),  # what a beginning takes
+        (80, 600, 300),  # half
+        (100, 4000, 2000),  # blanks alone: half of any run
+        (100, 600, 300),
+    ],
 )
-def test_an_alignment_is_not_waited_for_without_end(total_steps: int, last: int) -> None:
+def test_an_alignment_is_not_waited_for_without_end(
+    errors: int, total_steps: int, last: int
+) -> None:
     config = TrainConfig(regularize_below=0.6)
     for step, ends in ((last - 1, False), (last, True)):
         progress = Progress(step=step, plain=True)
-        reason = why_regularize(config, progress, scored(100), total_steps)
+        reason = why_regularize(config, progress, scored(errors), total_steps)
         assert (reason is not None) == ends
 
 
@@ -109,7 +117,8 @@ def test_weights_drawn_anew_are_warmed_up_saved_and_gone_on_with(
         return progress.step == 4 and progress.plain
 
     monkeypatch.setattr(arborvox.train, "is_astray", at_four)
-    monkeypatch.setattr(plain_start, "MOST_PLAIN", 2.0)  # never, in so few steps
+    for share in ("MOST_PLAIN", "MOST_PLAIN_WHILE_BLANK"):
+        monkeypatch.setattr(plain_start, share, 2.0)  # never, in so few steps
     settings = {"evaluate_every": 2, "save_every": 2, "regularize_below": 0.01, "workers": 0}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     for out, ends in ((whole, (8,)), (broken, (4, 8))):

@@ -23,10 +23,12 @@ from arborvox.training.state import Progress
 KEPT_WAITING = "pauses, masks, speeds, noises, dropout and the decoder's say"
 
 # Where the alignment is not found, it is waited for this share of a run's steps; in a short run for
-# as many steps as a beginning takes, as long as half of the run is left for what little data needs.
+# as many steps as a beginning takes; and for half of any run, if need be, as long as nothing but
+# blanks is written, at which masks and dropout would keep it.
 MOST_PLAIN = 0.25
 STEPS_TO_BEGIN = 500
-MOST_PLAIN_OF_SHORT_RUNS = 0.5
+MOST_PLAIN_WHILE_BLANK = 0.5
+BLANK_ABOVE = 0.95  # error rate of a model that writes next to nothing
 
 # A beginning is astray after so many steps, with a best error rate between these (above are
 # blanks, which a model may still leave) and none better in so many evaluations.
@@ -60,8 +62,9 @@ def why_regularize(
     assert config.regularize_below is not None
     if dev.score < config.regularize_below:
         return "the alignment is found"
-    short = min(STEPS_TO_BEGIN, MOST_PLAIN_OF_SHORT_RUNS * total_steps)
-    if progress.step >= max(MOST_PLAIN * total_steps, short):
+    longest = MOST_PLAIN_WHILE_BLANK * total_steps
+    wait = max(MOST_PLAIN * total_steps, min(STEPS_TO_BEGIN, longest))
+    if progress.step >= (longest if dev.score > BLANK_ABOVE else wait):
         return "the alignment is waited for no longer"
     return None
 
