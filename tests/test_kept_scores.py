@@ -8,14 +8,16 @@ import pytest
 from made_up import make_experiment
 
 from arborvox.errors import ArborvoxError
-from arborvox.report.document import Cell
+from arborvox.report.document import Cell, Table
 from arborvox.report.experiment import load_experiment
-from arborvox.report.experiment_report import make_report
-from arborvox.report.results import read_table
+from arborvox.report.experiment_report import NUMBERS_NAME, make_report
+from arborvox.report.results import read_table, results_as_json, write_results
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from groups import compare_pooled
 from kept_scores import KeptScores, read_experiment_scores
 from languages import compare, keep, read_layers
+from publishing import publish
 
 RATES = {"softmax": 0.4, "h-softmax": 0.1}
 
@@ -139,3 +141,35 @@ def test_kept_counts_survive_their_file_and_a_damaged_one_is_named(tmp_path: Pat
     path.write_text("{}")
     with pytest.raises(ArborvoxError, match=r"kept\.json is damaged"):
         KeptScores.load(path)
+
+
+def test_rows_that_are_measured_anew_stay_in_their_places(tmp_path: Path) -> None:
+    """Rows of new names come behind those they were measured with, or last."""
+    path = tmp_path / "table.json"
+
+    def add(*rows: tuple[str, str]) -> list[tuple[str, ...]]:
+        cells = tuple(tuple(map(Cell, row)) for row in rows)
+        publish(path, {"rates": Table(("name", "rate"), cells)}, add=True)
+        return [tuple(cell.text for cell in row) for row in read_table(path, "rates").rows]
+
+    add(("first", "1"), ("second", "2"), ("third", "3"))
+    anew = add(("second", "20"), ("fourth", "40"))
+    assert anew == [("first", "1"), ("second", "20"), ("fourth", "40"), ("third", "3")]
+    assert add(("fifth", "5")) == [*anew, ("fifth", "5")]
+
+
+def test_pairs_of_several_experiments_stand_side_by_side(tmp_path: Path) -> None:
+    header = ("", "A", "B", "Difference", "95 % interval", "p", "Utterances")
+    for label, difference in (("one", "+1.0"), ("two", "−2.0")):
+        rows = (("mean", "1", "2", "+9.0", "0 … 10", "0.5", "5"),)
+        rows += (("pooled", "1", "2", difference, "0 … 3", "0.01", "5"),)
+        table = Table(header, tuple(tuple(map(Cell, row)) for row in rows))
+        tables = {"free-cer-B against A": table, "free-wer-B against A": table}
+        report = tmp_path / label / "report" / NUMBERS_NAME
+        report.parent.mkdir(parents=True)
+        write_results(report, results_as_json("a command", {}, tables))
+    found = compare_pooled([(label, tmp_path / label) for label in ("one", "two")], "cer")
+    assert found.header == ("", "one", "two")
+    told = [[(cell.text, cell.note) for cell in row[1:]] for row in found.rows]
+    assert [row[0].text for row in found.rows] == ["B − A"]
+    assert told == [[("+1.0", "0 … 3, p 0.01"), ("−2.0", "0 … 3, p 0.01")]]

@@ -22,18 +22,20 @@ from arborvox.training.state import Progress
 
 KEPT_WAITING = "pauses, masks, speeds, noises, dropout and the decoder's say"
 
+# Above this error rate a model writes little but blanks, which it may still leave.
+BLANK_ABOVE = 0.9
+
 # Where the alignment is not found, it is waited for this share of a run's steps; in a short run for
 # as many steps as a beginning takes; and for half of any run, if need be, as long as nothing but
 # blanks is written, at which masks and dropout would keep it.
 MOST_PLAIN = 0.25
 STEPS_TO_BEGIN = 500
 MOST_PLAIN_WHILE_BLANK = 0.5
-BLANK_ABOVE = 0.95  # error rate of a model that writes next to nothing
 
-# A beginning is astray after so many steps, with a best error rate between these (above are
-# blanks, which a model may still leave) and none better in so many evaluations.
+# A beginning is astray after so many steps, with a best error rate above this, of more than blanks,
+# and none better in so many evaluations.
 STEPS_TO_SHOW = 600
-ASTRAY_BETWEEN = (0.65, 0.9)
+ASTRAY_ABOVE = 0.65
 EVALUATIONS_WITHOUT_GAIN = 3
 LATEST_BEGINNING = 0.1  # of a run's steps: later ones would have too few left
 
@@ -73,11 +75,10 @@ def is_astray(progress: Progress, total_steps: int) -> bool:
     """Say whether a plain start writes the wrong thing, gets no better, and can begin again."""
     scores = [found.score for found in progress.evaluations if found.step > progress.began]
     before, lately = scores[:-EVALUATIONS_WITHOUT_GAIN], scores[-EVALUATIONS_WITHOUT_GAIN:]
-    best, worst = ASTRAY_BETWEEN
     return (
         progress.plain
         and progress.step - progress.began >= STEPS_TO_SHOW
         and progress.step <= LATEST_BEGINNING * total_steps
-        and best < min(before, default=math.inf) < worst
+        and ASTRAY_ABOVE < min(before, default=math.inf) < BLANK_ABOVE
         and min(before, default=math.inf) <= min(lately)
     )
